@@ -141,6 +141,30 @@ pub const MISTAKES: &[Mistake] = &[
         )],
     },
     Mistake {
+        name: "takes_what_is_not_there_yet_for_a_success",
+        file: "lending.rs",
+        models: TURNS,
+        edits: &[(
+            "let Some(sample) = ring.read(next) else { break };",
+            "let Some(sample) = ring.read(next) else {
+                successes += 1;
+                next = next.wrapping_add(1) & NUMBERS;
+                continue;
+            };",
+        )],
+    },
+    Mistake {
+        name: "counts_successes_again",
+        file: "lending.rs",
+        models: TURNS,
+        edits: &[(
+            "*(if is_end { &mut self.loan.read_at_end } else { &mut self.loan.read_at_head }) = next;",
+            "if next == to {
+            *(if is_end { &mut self.loan.read_at_end } else { &mut self.loan.read_at_head }) = next;
+        }",
+        )],
+    },
+    Mistake {
         name: "forgets_samples_that_come_late",
         file: "lending.rs",
         models: TURNS,

@@ -3,6 +3,7 @@
 
 use std::{
     collections::VecDeque,
+    num::NonZeroU32,
     sync::{
         Barrier,
         atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
@@ -112,14 +113,17 @@ fn crowd(admission: &Admission, held: usize, mut change: impl FnMut(usize)) -> L
 
 #[test]
 fn no_more_run_than_the_larger_of_two_limits_that_take_turns() {
-    let admission = with_several_lanes(with_limit(100));
-    let ledger = crowd(&admission, 60, |number| {
-        let limit = if number % 2 == 0 { 1 } else { 100 };
-        admission.reload(with_limit(limit)).expect("valid settings");
-        thread::yield_now();
-    });
-    let most = ledger.most.load(SeqCst);
-    assert!(most <= 100, "{most} ran at once: {ledger:?}");
+    for one_in in [1, 8] {
+        let settings = |limit| with_limit(limit).time_one_in(NonZeroU32::new(one_in).expect("it is not 0"));
+        let admission = with_several_lanes(settings(100));
+        let ledger = crowd(&admission, 60, |number| {
+            let limit = if number % 2 == 0 { 1 } else { 100 };
+            admission.reload(settings(limit)).expect("valid settings");
+            thread::yield_now();
+        });
+        let most = ledger.most.load(SeqCst);
+        assert!(most <= 100, "{most} ran at once, one in {one_in} timed: {ledger:?}");
+    }
 }
 
 #[test]

@@ -53,6 +53,10 @@ found! {
         skips_samples_that_are_not_there_yet, turns::each_sample_is_learned(), "each request's sample";
     forgetting_samples_that_come_late_is_found:
         forgets_samples_that_come_late, turns::each_sample_is_learned(), "each request's sample";
+    taking_what_is_not_there_yet_for_a_success_is_found:
+        takes_what_is_not_there_yet_for_a_success, turns::each_request_is_learned_or_counted(), "each request";
+    counting_successes_again_is_found:
+        counts_successes_again, turns::each_request_is_learned_or_counted(), "each request";
     counting_requests_that_gave_up_is_found:
         counts_requests_that_gave_up, turns::each_request_is_counted_once(), "admitted";
     closing_one_lane_of_two_is_found:

@@ -18,7 +18,7 @@ hold! {
     turns: the_limit_holds_whatever_races(), a_smaller_limit_holds_at_once(), no_wake_up_is_lost(Mistake::None),
         a_waiter_that_cancels_gives_back_what_it_was_handed(Mistake::None),
         a_request_that_is_taken_over_is_counted_once(), each_request_is_counted_once(),
-        each_sample_is_learned(), nothing_is_left_behind_when_the_last_slot_is_taken_over(),
+        each_sample_is_learned(), each_request_is_learned_or_counted(), nothing_is_left_behind_when_the_last_slot_is_taken_over(),
         the_limit_holds_across_lanes(), a_request_that_is_observed_is_learned_once();
     standing_refusals: each_rejection_is_counted_once(), what_was_withdrawn_is_not_taken();
     labels: a_request_enters_the_lane_of_its_own_label(), a_smaller_limit_holds_in_the_lane_of_a_label();

@@ -39,6 +39,8 @@ pub(super) struct Handle {
     pub(super) inside: Inside,
     /// Requests that ran on lent slots, and those that were admitted by the engine.
     pub(super) on_lent: AtomicUsize,
+    /// Those of them that were timed and have left.
+    pub(super) timed: AtomicUsize,
     by_engine: AtomicUsize,
     /// What requests do while they run on lent slots: other threads may go on there. It orders nothing.
     work: LoomUsize,
@@ -76,6 +78,7 @@ impl Handle {
             may_lend: AtomicBool::new(true),
             inside: Inside::new(limit),
             on_lent: AtomicUsize::new(0),
+            timed: AtomicUsize::new(0),
             by_engine: AtomicUsize::new(0),
             work: LoomUsize::new(0),
             mistake,
@@ -141,6 +144,11 @@ impl Handle {
         self.entered(entered.map(|(lane, it)| LentSlot::new(Timestamp::from_nanos(7), u32::MAX, it.used, lane)))
     }
 
+    /// From here on one in so many requests is timed, a power of two.
+    pub(super) fn time_one_in(&self, requests: u64) {
+        self.lanes.untimed.store(requests - 1, Relaxed);
+    }
+
     /// Makes lanes for labels. Memory that a thread made later would be unknown to loom.
     pub(super) fn make_label_lanes(&self, lanes: usize) {
         for it in self.lanes.labelled.iter().take(lanes) {
@@ -174,6 +182,7 @@ impl Handle {
     /// `LaneArena::leave`.
     pub(super) fn leave(&self, lent: &LentSlot, end: u64) {
         self.inside.leave();
+        self.timed.fetch_add(usize::from(lent.is_timed()), SeqCst);
         let is_needed = !lent.is_observed || self.lanes.are_tight(lent);
         let end = if is_needed { Timestamp::from_nanos(end) } else { Timestamp::NEVER };
         self.go_on(self.lanes.leave(lent, end, Outcome::Success));
@@ -318,7 +327,8 @@ impl Handle {
             let samples = engine.samples.len();
             let wrong = engine.samples.iter().filter(|it| it.start.as_nanos() != 7 || it.end.as_nanos() < 9).count();
             assert_eq!(wrong, 0, "samples are whole: {:?}", engine.samples);
-            Counts { admitted: engine.admitted, left: engine.left, samples, holds: engine.holds }
+            let (holds, untimed) = (engine.holds, engine.untimed);
+            Counts { admitted: engine.admitted, left: engine.left, samples, holds, untimed }
         })
     }
 
@@ -347,4 +357,5 @@ pub(super) struct Counts {
     pub(super) left: u64,
     pub(super) samples: usize,
     pub(super) holds: usize,
+    pub(super) untimed: u64,
 }

@@ -119,8 +119,18 @@ pub fn each_request_is_counted_once() {
 
 /// (h) Each sample is learned, also that of a request that was slow to write it.
 pub fn each_sample_is_learned() {
-    explore("each_sample_is_learned", Some(2), || {
+    learned_where_one_is_timed_in(1);
+}
+
+/// (h) Where few requests are timed, each is learned or counted, and never both.
+pub fn each_request_is_learned_or_counted() {
+    learned_where_one_is_timed_in(8);
+}
+
+fn learned_where_one_is_timed_in(one_in: u64) {
+    explore(&format!("each sample is learned, one in {one_in} timed"), Some(2), move || {
         let handle = Handle::new(2, Mistake::None);
+        handle.time_one_in(one_in);
         // The second one asks for its sample to be collected.
         let requests = [9, 2_000_000].map(|end| {
             handle.spawn(move |handle| {
@@ -136,7 +146,9 @@ pub fn each_sample_is_learned() {
         join(requests);
         let served = handle.on_lent.load(SeqCst);
         let counts = handle.check();
-        assert_eq!((counts.samples, counts.holds), (served, served), "each request's sample, once");
+        let timed = handle.timed.load(SeqCst);
+        assert_eq!((counts.samples, counts.holds), (timed, timed), "each request's sample, once");
+        assert_eq!(counts.untimed, (served - timed) as u64, "each request without a sample, once");
     });
 }
 
