@@ -151,10 +151,23 @@ impl Admission {
             state.snapshot()
         });
         snapshot.labels = self.label_snapshots();
+        self.complete(&mut snapshot);
+        snapshot
+    }
+
+    /// Adds what the engine does not know.
+    pub(crate) fn complete(&self, snapshot: &mut Snapshot) {
         snapshot.name = self.shared.name.to_string();
         snapshot.warnings = self.warnings();
         snapshot.store = self.shared.store_snapshot();
-        snapshot
+        #[cfg(feature = "introspect")]
+        {
+            let health = &mut snapshot.health;
+            health.changed = self.shared.changes(health.state == "fine");
+            if !health.changed.is_empty() {
+                health.headline += &format!("; changed: {}", health.changed.join(", "));
+            }
+        }
     }
 
     /// Returns all labels that are known, by name.

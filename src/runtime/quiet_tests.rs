@@ -241,10 +241,11 @@ impl World {
         if let Some(last) = &mut limit.last_move {
             (last.rtt_seconds, last.ratio) = (None, None);
         }
-        // Its RTT stands in the first line as well.
+        // They stand in the first line as well, up to the next part of it.
         let headline = &mut snapshot.health.headline;
-        if let Some(at) = headline.find(", RTT ") {
-            headline.truncate(at);
+        if let Some(at) = headline.find(", limit ") {
+            let end = headline[at..].find(';').map_or(headline.len(), |rest| at + rest);
+            headline.replace_range(at..end, "");
         }
         format!("{snapshot:?}")
     }

@@ -80,7 +80,7 @@ pub use self::{
     view::{
         BlockedBy, Description, HealthSnapshot, HistorySample, LabelMetricsView, LabelRow, LabelSnapshot, LabelStatus,
         LimitMove, LimitSnapshot, PartitionSnapshot, Quantiles, RecentSnapshot, RejectedSnapshot, Sampled, SampledName,
-        Snapshot, StoreSnapshot, Unmet, WaiterSnapshot,
+        Snapshot, StoreSnapshot, Unmet, WaiterSnapshot, text,
     },
     words::{
         BuildError, Criticality, Histogram, OnStoreFailure, Outcome, Problem, Reason, Timestamp, hash_of, nanos,

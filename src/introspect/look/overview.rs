@@ -45,9 +45,7 @@ fn look(admission: &Admission) -> (Snapshot, Vec<Partition>, f64) {
         let counts: Vec<_> = counts.collect();
         (engine.snapshot(), statuses, counts, engine.now())
     });
-    snapshot.name = admission.shared.name().to_owned();
-    snapshot.warnings = admission.warnings();
-    snapshot.store = admission.shared.store_snapshot();
+    admission.complete(&mut snapshot);
     let partitions = std::mem::take(&mut snapshot.partitions);
     let items = partitions.into_iter().zip(statuses).zip(counts);
     let items = items.map(|((snapshot, status), (rtt, wait))| Partition {

@@ -209,12 +209,6 @@ impl Core {
         left.into_values().for_each(wake);
     }
 
-    /// Returns the name of the handle.
-    #[cfg(feature = "introspect")]
-    pub(crate) fn name(&self) -> &str {
-        &self.name
-    }
-
     /// Returns the number of the partition of this name; the default one, if none has this name.
     #[inline]
     pub(in crate::runtime) fn partition(&self, name: Option<&str>) -> PartitionId {

@@ -65,6 +65,8 @@ fn every_part_of_the_rules_is_needed() {
         ),
         ("AdmissionRejects", "limiter, partition)", "limiter)"),
         ("AdmissionRejects", "            > 0.1\n", ""),
+        ("AdmissionCallersLeave", "[1m]", "[1s]"),
+        ("AdmissionCallersLeave", "for: 1m", "for: 0m"),
         ("AdmissionOverloaded", "[2m]", "[1s]"),
         ("AdmissionOverloaded", "min_over_time", "max_over_time"),
         ("AdmissionOverloaded", "for: 5m", "for: 0m"),

@@ -15,11 +15,13 @@ use crate::Timestamp;
 #[cfg_attr(feature = "schema", schemars(rename = "HealthState", rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum Health {
-    /// Slots are free, and no request was rejected.
+    /// Slots are free, no request was rejected, and no caller left before the answer.
     #[default]
     Fine,
-    /// The slots are used up or requests wait, and hardly any request was rejected.
+    /// The slots are used up, requests wait, or slots are not given back; hardly any request was rejected, and few callers left.
     Busy,
+    /// Most callers of a partition leave before the answer.
+    Abandoned,
     /// Caps, rates or budgets reject requests of a partition, or most requests of a label; the server has room.
     Throttled,
     /// The store of shared rules answers late, and requests wait for it.
@@ -38,9 +40,10 @@ pub enum Health {
 
 impl Health {
     /// All variants, the most harmless first.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Fine,
         Self::Busy,
+        Self::Abandoned,
         Self::Throttled,
         Self::StoreSlow,
         Self::Overloaded,
@@ -55,6 +58,7 @@ impl Health {
         match self {
             Self::Fine => "fine",
             Self::Busy => "busy",
+            Self::Abandoned => "abandoned",
             Self::Throttled => "throttled",
             Self::StoreSlow => "store_slow",
             Self::Overloaded => "overloaded",
@@ -90,6 +94,8 @@ pub(crate) struct HealthInputs {
     pub(crate) is_store_slow: bool,
     /// Whether all slots are used, or a request waits.
     pub(crate) is_busy: bool,
+    /// Whether most slots are held by requests that don't end.
+    pub(crate) is_stuck: bool,
 }
 
 /// The health, and what it takes to change it.
@@ -123,15 +129,16 @@ impl Judge {
     }
 
     /// Judges what is seen now, and the last seconds of all partitions.
-    /// `is_label_throttled` tells of the label with most rejections.
+    /// `of_label` tells whether the label with most rejections is throttled, and the part of the callers that leave of the label of
+    /// which most do.
     pub(super) fn judge(
         &mut self,
         now: Timestamp,
         inputs: HealthInputs,
-        is_label_throttled: bool,
+        of_label: (bool, f64),
         partitions: impl Iterator<Item = LastSeconds>,
     ) {
-        let found = self.find(inputs, is_label_throttled, partitions);
+        let found = self.find(inputs, of_label, partitions);
         if found > self.health
             || found.is_certain() && found != self.health
             || self.health.is_certain() && found != self.health
@@ -148,7 +155,7 @@ impl Judge {
     fn find(
         &self,
         inputs: HealthInputs,
-        is_label_throttled: bool,
+        of_label: (bool, f64),
         partitions: impl Iterator<Item = LastSeconds>,
     ) -> Health {
         if inputs.is_draining {
@@ -161,13 +168,17 @@ impl Judge {
             return Health::StoreGone;
         }
         let bound = |health| if self.health == health { UNTIL } else { FROM };
-        let (mut lacks_capacity, mut throttles, mut rejects) = (false, is_label_throttled, false);
+        let (is_label_throttled, leaves) = of_label;
+        let (mut lacks_capacity, mut throttles) = (false, is_label_throttled);
+        let mut rejects = inputs.is_stuck || leaves >= bound(Health::Busy);
+        let mut is_abandoned = false;
         for last in partitions {
             #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
             let part = |kind| last.rejected_as(kind) as f64 / last.decided().max(1) as f64;
             lacks_capacity |= part(RejectionKind::Saturated) >= bound(Health::Overloaded);
             throttles |= part(RejectionKind::Throttled) >= bound(Health::Throttled);
-            rejects |= last.rejected() > 0;
+            rejects |= last.rejected() > 0 || last.part_left() >= bound(Health::Busy);
+            is_abandoned |= last.have_most_left();
         }
         // Now counts as one second more: of a handle that is seconds old, no more may be known.
         let busy = (self.busy & ((1 << REMEMBERED) - 1)).count_ones() + u32::from(inputs.is_busy);
@@ -175,6 +186,7 @@ impl Judge {
             () if lacks_capacity => Health::Overloaded,
             () if inputs.is_store_slow => Health::StoreSlow,
             () if throttles => Health::Throttled,
+            () if is_abandoned => Health::Abandoned,
             () if busy > 0 && busy * 2 > self.noted || rejects => Health::Busy,
             () => Health::Fine,
         }
@@ -193,6 +205,7 @@ mod tests {
         is_store_gone: false,
         is_store_slow: false,
         is_busy: false,
+        is_stuck: false,
     };
 
     fn at(seconds: u64) -> Timestamp {
@@ -205,8 +218,12 @@ mod tests {
         last
     }
 
+    fn left(ended: u64, left: u64) -> LastSeconds {
+        LastSeconds { seconds: 10.0, admitted: ended, ended, left, ..LastSeconds::default() }
+    }
+
     fn judged(judge: &mut Judge, now: u64, inputs: HealthInputs, last: LastSeconds) -> (Health, Timestamp) {
-        judge.judge(at(now), inputs, false, [last].into_iter());
+        judge.judge(at(now), inputs, (false, 0.0), [last].into_iter());
         judge.health()
     }
 
@@ -219,6 +236,12 @@ mod tests {
             (OPEN, last(98, Reason::Rate, 2), Health::Throttled),
             (OPEN, last(98, Reason::QueueFull, 2), Health::Overloaded),
             (OPEN, last(0, Reason::Limit, 1), Health::Overloaded),
+            (OPEN, left(100, 1), Health::Fine),
+            (OPEN, left(100, 3), Health::Busy),
+            (OPEN, left(400, 3), Health::Fine),
+            (OPEN, left(39, 19), Health::Busy),
+            (OPEN, left(39, 20), Health::Abandoned),
+            (HealthInputs { is_stuck: true, ..OPEN }, fine, Health::Busy),
             (HealthInputs { is_store_slow: true, ..OPEN }, fine, Health::StoreSlow),
             (HealthInputs { is_store_slow: true, ..OPEN }, last(98, Reason::Rate, 2), Health::StoreSlow),
             (HealthInputs { is_store_slow: true, ..OPEN }, last(0, Reason::Limit, 1), Health::Overloaded),
@@ -230,8 +253,11 @@ mod tests {
             assert_eq!(judged(&mut Judge::default(), 0, inputs, last).0, expected, "{last:?}");
         }
         let mut judge = Judge::default();
-        judge.judge(at(0), OPEN, true, [last(10_000, Reason::LabelCap, 9)].into_iter());
+        judge.judge(at(0), OPEN, (true, 0.0), [last(10_000, Reason::LabelCap, 9)].into_iter());
         assert_eq!(judge.health().0, Health::Throttled, "one label among very many requests");
+        let mut judge = Judge::default();
+        judge.judge(at(0), OPEN, (false, 0.3), [left(10_000, 30)].into_iter());
+        assert_eq!(judge.health().0, Health::Busy, "callers of one label among very many");
         let mut both = last(10, Reason::Limit, 20);
         both.rejected[Reason::Rate.index()] = 500;
         assert_eq!(judged(&mut Judge::default(), 0, OPEN, both).0, Health::Overloaded, "one of many reasons");

@@ -6,8 +6,8 @@ use super::followed::Candidate;
 use super::{
     Counts, Health, HealthInputs, LabelWindow, LastSeconds, Telemetry,
     health::Judge,
-    label_window::WindowsByLabel,
-    recent::{Recent, RejectionKind},
+    label_window::{LabelGauges, Most, WindowsByLabel},
+    recent::{PartitionGauges, Recent, RejectionKind},
     totals::Totals,
 };
 use crate::{
@@ -44,31 +44,37 @@ impl HealthState {
         inputs: HealthInputs,
         counts: &[Counts],
         totals: &[Totals],
-        is_below: impl Fn(PartitionId) -> bool,
+        of_partition: impl Fn(PartitionId) -> PartitionGauges,
+        of_label: impl Fn(LabelId) -> LabelGauges,
     ) {
         if self.is_due(now) {
             for ((recent, counts), partition) in self.partitions.iter_mut().zip(counts).zip(PartitionId::all()) {
-                recent.note(now, counts, is_below(partition));
+                recent.note(now, counts, of_partition(partition));
             }
-            self.labels.note(now, totals);
+            self.labels.note(now, totals, &of_label);
             self.judge.note(inputs.is_busy);
             let all = self.partitions.iter().zip(counts).zip(PartitionId::all());
             let is_busy = self.judge.is_mostly_busy();
-            let leaving = all.filter(|((it, counts), _)| is_busy && it.since(now, counts, false).have_most_left());
+            let leaving = all.filter(|((it, counts), partition)| {
+                is_busy && it.since(now, counts, of_partition(*partition)).have_most_left()
+            });
             self.leaving = leaving.map(|(_, partition)| partition).collect();
             self.have_left.extend(&self.leaving);
         }
         // A small label of which most is rejected must not hide behind the many requests of its partition.
-        let worst = self.labels.worst(totals);
-        let worst = worst.and_then(|id| self.labels.of(now, id, &totals[id.index() as usize]));
-        let is_throttled =
-            worst.is_some_and(|it| it.rejected() >= ENOUGH && it.mostly_rejected() == Some(RejectionKind::Throttled));
-        let partitions = self.partitions.iter().zip(counts);
+        let with_most = |most| {
+            let id = self.labels.most(most, totals)?;
+            self.labels.of(now, id, &totals[id.index() as usize], of_label(id).running)
+        };
+        let leaves = with_most(Most::Left).map_or(0.0, |it| it.part_left());
+        let is_throttled = with_most(Most::Rejected)
+            .is_some_and(|it| it.rejected() >= ENOUGH && it.mostly_rejected() == Some(RejectionKind::Throttled));
+        let partitions = self.partitions.iter().zip(counts).zip(PartitionId::all());
         self.judge.judge(
             now,
             inputs,
-            is_throttled,
-            partitions.map(|(recent, counts)| recent.since(now, counts, false)),
+            (is_throttled, leaves),
+            partitions.map(|((recent, counts), partition)| recent.since(now, counts, of_partition(partition))),
         );
     }
 
@@ -81,21 +87,27 @@ impl HealthState {
         now: Timestamp,
         partition: PartitionId,
         counts: &Counts,
-        is_below: bool,
+        gauges: PartitionGauges,
     ) -> LastSeconds {
-        self.partitions[partition.index()].since(now, counts, is_below)
+        self.partitions[partition.index()].since(now, counts, gauges)
     }
 
-    pub(super) fn label_window(&self, now: Timestamp, label: LabelId, totals: &Totals) -> Option<LabelWindow> {
-        self.labels.of(now, label, totals)
+    pub(super) fn label_window(
+        &self,
+        now: Timestamp,
+        label: LabelId,
+        totals: &Totals,
+        running: usize,
+    ) -> Option<LabelWindow> {
+        self.labels.of(now, label, totals, running)
     }
 
     pub(super) fn busiest_labels(&self) -> &[Candidate] {
         self.labels.busiest()
     }
 
-    pub(super) fn worst_label(&self, totals: &[Totals]) -> Option<LabelId> {
-        self.labels.worst(totals)
+    pub(super) fn label_with_most(&self, most: Most, totals: &[Totals]) -> Option<LabelId> {
+        self.labels.most(most, totals)
     }
 }
 

@@ -1,4 +1,4 @@
-//! What became of the requests of each label in the last seconds, and which label is rejected most.
+//! What became of the requests of each label in the last seconds, and which label is rejected most, holds most slots, and waits most.
 //!
 //! There may be millions of labels. Nothing is counted for this: a sweep goes round the totals that exist anyway, a part of
 //! them each second, and notes each label twice. Of a label, what happened since the note before the last is known: in the
@@ -8,7 +8,10 @@
 use std::time::Duration;
 
 use super::followed::{Candidate, REJECTION};
-use super::{recent::RejectionKind, totals::Totals};
+use super::{
+    recent::{FEW, Held, RejectionKind},
+    totals::Totals,
+};
 use crate::{Timestamp, ids::LabelId};
 
 /// Seconds that one round takes, and most labels that are noted in one second, under the lock.
@@ -26,7 +29,9 @@ struct Mark {
     named_from: u32,
     /// Units of 2^20 ns; 0 for no note.
     at: [u32; 2],
+    running: [u32; 2],
     admitted: [u32; 2],
+    left: [u32; 2],
     rejected: [[u32; 3]; 2],
 }
 
@@ -37,6 +42,33 @@ pub(crate) struct LabelWindow {
     pub(crate) admitted: u64,
     /// Rejections in the order of [`RejectionKind::ALL`].
     rejected: [u64; 3],
+    /// Requests whose callers left before the answer.
+    pub(crate) left: u64,
+    pub(crate) held: Held,
+}
+
+/// What a label may have most of.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Most {
+    Rejected,
+    Left,
+    Held,
+    /// Slots that are held by requests which don't end.
+    Stuck,
+    Waiting,
+}
+
+impl Most {
+    const ALL: [Self; 5] = [Self::Rejected, Self::Left, Self::Held, Self::Stuck, Self::Waiting];
+}
+
+/// What is seen of a label at one moment, besides counts.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct LabelGauges {
+    pub(crate) running: usize,
+    pub(crate) waiting: usize,
+    /// Time for which its requests usually hold a slot.
+    pub(crate) hold: Duration,
 }
 
 impl LabelWindow {
@@ -47,6 +79,12 @@ impl LabelWindow {
 
     pub(crate) fn rejected(&self) -> u64 {
         self.rejected.iter().sum()
+    }
+
+    /// Returns the part of the requests whose callers left before the answer, where these are enough to say something.
+    #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
+    pub(crate) fn part_left(&self) -> f64 {
+        if self.left < FEW { 0.0 } else { self.left as f64 / self.admitted.max(self.left) as f64 }
     }
 
     /// Returns what most rejections stand for, if more requests were rejected than admitted.
@@ -70,9 +108,9 @@ pub(super) struct WindowsByLabel {
     /// When this round began, and how long the last one took, if there was any.
     began: Timestamp,
     took: Option<Duration>,
-    /// The label that was rejected most per second, in this round so far and in the last one.
-    leading: Option<Leader>,
-    worst: Option<Leader>,
+    /// The labels with most of each, in this round so far and in the last one.
+    leading: [Option<Leader>; Most::ALL.len()],
+    found: [Option<Leader>; Most::ALL.len()],
     /// The labels with the most requests among those that were noted last.
     busiest: Vec<Candidate>,
 }
@@ -81,7 +119,7 @@ pub(super) struct WindowsByLabel {
 struct Leader {
     label: LabelId,
     named_from: u64,
-    per_second: f64,
+    value: f64,
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "the lower half is wanted; 0 is kept for no note")]
@@ -100,18 +138,20 @@ impl Mark {
     }
 
     /// Notes the totals, one `round` after the last note.
-    fn note(&mut self, now: Timestamp, round: Duration, totals: &Totals) {
+    fn note(&mut self, now: Timestamp, round: Duration, totals: &Totals, running: usize) {
         if self.named_from != low(totals.named_from) || self.at[1] == 0 {
             // Not there at the last note, so that all was counted since.
             *self = Self { at: [0, coarse(now.before(round))], ..Self::of(totals) };
         }
         self.at = [self.at[1], coarse(now)];
+        self.running = [self.running[1], u32::try_from(running).unwrap_or(u32::MAX)];
         self.admitted = [self.admitted[1], low(totals.admitted)];
+        self.left = [self.left[1], low(totals.left)];
         self.rejected = [self.rejected[1], totals.rejected.map(low)];
     }
 
     /// Returns what has happened since the older note.
-    fn since(&self, now: Timestamp, totals: &Totals) -> Option<LabelWindow> {
+    fn since(&self, now: Timestamp, totals: &Totals, running: usize) -> Option<LabelWindow> {
         if self.named_from != low(totals.named_from) || self.at[0] == 0 {
             return None;
         }
@@ -120,43 +160,56 @@ impl Mark {
             std::array::from_fn(|it| u64::from(low(totals.rejected[it]).wrapping_sub(self.rejected[0][it])));
         // A slot that was given back untouched is taken back from the count.
         let admitted = low(totals.admitted).wrapping_sub(self.admitted[0]).cast_signed().max(0);
+        let admitted = u64::from(admitted.unsigned_abs());
         let seconds = f64::from(units) * f64::from(1 << 20) / 1e9;
-        Some(LabelWindow { seconds, admitted: u64::from(admitted.unsigned_abs()), rejected })
+        let left = u64::from(low(totals.left).wrapping_sub(self.left[0]));
+        let held = Held::between([(self.running[0] as usize, 0), (running, admitted)], seconds);
+        Some(LabelWindow { seconds, admitted, rejected, left, held })
     }
 }
 
 impl WindowsByLabel {
     /// Notes the next part of all labels. Once a second is enough.
-    pub(super) fn note(&mut self, now: Timestamp, totals: &[Totals]) {
+    pub(super) fn note(&mut self, now: Timestamp, totals: &[Totals], gauges: impl Fn(LabelId) -> LabelGauges) {
         self.marks.resize(totals.len(), Mark::default());
         let count = totals.len().div_ceil(ROUND).min(MOST);
         self.busiest.clear();
         for _ in 0..count {
             if self.next >= totals.len() {
-                (self.next, self.worst) = (0, self.leading.take());
+                (self.next, self.found) = (0, std::mem::take(&mut self.leading));
                 self.took = Some(now.since(self.began));
                 self.began = now;
             }
             let round = self.took.unwrap_or(SECONDS);
+            #[expect(clippy::cast_possible_truncation, reason = "labels have numbers of 32 bits")]
+            let label = LabelId::from_index(self.next as u32);
+            let LabelGauges { running, waiting, hold } = gauges(label);
             let (totals, mark) = (&totals[self.next], &mut self.marks[self.next]);
-            mark.note(now, round, totals);
-            let windows = mark.since(now, totals);
-            let rejected = windows.map_or(0.0, |it| it.per_second(it.rejected()));
-            // Requests without a label have no name to tell.
-            if self.next > 0 && rejected > self.leading.map_or(0.0, |it| it.per_second) {
-                #[expect(clippy::cast_possible_truncation, reason = "labels have numbers of 32 bits")]
-                let label = LabelId::from_index(self.next as u32);
-                self.leading = Some(Leader { label, named_from: totals.named_from, per_second: rejected });
-            }
-            if self.next > 0
-                && let Some(windows) = windows
-            {
-                #[expect(clippy::cast_possible_truncation, reason = "labels have numbers of 32 bits")]
-                let label = LabelId::from_index(self.next as u32);
-                let candidate = Candidate { label, named_from: totals.named_from, score: windows.score(), serial: 0 };
-                self.consider(candidate);
-            }
+            mark.note(now, round, totals, running);
+            let window = mark.since(now, totals, running);
             self.next += 1;
+            // Requests without a label have no name to tell.
+            let Some(window) = window.filter(|_| label != LabelId::DEFAULT) else { continue };
+            let named_from = totals.named_from;
+            for (most, leading) in Most::ALL.into_iter().zip(&mut self.leading) {
+                let value = match most {
+                    Most::Rejected => window.per_second(window.rejected()),
+                    Most::Left => window.per_second(window.left),
+                    Most::Held => running as f64,
+                    Most::Stuck => {
+                        if window.held.is_stuck(hold) {
+                            running as f64
+                        } else {
+                            0.0
+                        }
+                    }
+                    Most::Waiting => waiting as f64,
+                };
+                if value > leading.map_or(0.0, |it| it.value) {
+                    *leading = Some(Leader { label, named_from, value });
+                }
+            }
+            self.consider(Candidate { label, named_from, score: window.score(), serial: 0 });
         }
     }
 
@@ -174,23 +227,25 @@ impl WindowsByLabel {
         &self.busiest
     }
 
-    /// Returns what became of the requests of a label, if it was noted.
-    pub(super) fn of(&self, now: Timestamp, label: LabelId, totals: &Totals) -> Option<LabelWindow> {
-        self.marks.get(label.index() as usize)?.since(now, totals)
+    /// Returns what became of the requests of a label, if it was noted, given how many of them run.
+    pub(super) fn of(&self, now: Timestamp, label: LabelId, totals: &Totals, running: usize) -> Option<LabelWindow> {
+        self.marks.get(label.index() as usize)?.since(now, totals, running)
     }
 
-    /// Returns the label that was rejected most, unless another label has its number by now.
-    pub(super) fn worst(&self, totals: &[Totals]) -> Option<LabelId> {
-        let found = [self.worst, self.leading].into_iter().flatten();
+    /// Returns the label that has most of this, unless another label has its number by now.
+    pub(super) fn most(&self, most: Most, totals: &[Totals]) -> Option<LabelId> {
+        let found = [self.found[most as usize], self.leading[most as usize]].into_iter().flatten();
         let known =
             found.filter(|it| totals.get(it.label.index() as usize).is_some_and(|t| t.named_from == it.named_from));
-        known.max_by(|a, b| a.per_second.total_cmp(&b.per_second)).map(|it| it.label)
+        known.max_by(|a, b| a.value.total_cmp(&b.value)).map(|it| it.label)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const NONE: fn(LabelId) -> LabelGauges = |_| LabelGauges { running: 0, waiting: 0, hold: Duration::ZERO };
 
     fn at(seconds: u64) -> Timestamp {
         Timestamp::ZERO.after(Duration::from_secs(1_000 + seconds))
@@ -210,21 +265,25 @@ mod tests {
             totals[700].admitted += 10;
             totals[3].rejected[0] += 2;
             totals[3].admitted += 50;
-            windows.note(at(second), &totals);
+            windows.note(at(second), &totals, NONE);
             if second >= 11 {
-                let found = windows.of(at(second), label(700), &totals[700]).unwrap();
+                let found = windows.of(at(second), label(700), &totals[700], 0).unwrap();
                 assert!((4.9..=10.1).contains(&found.seconds), "{found:?}");
                 let [rejected, admitted] = [found.rejected(), found.admitted].map(|it| found.per_second(it));
                 assert!((rejected - 30.0).abs() < 1.0 && (admitted - 10.0).abs() < 1.0, "{found:?}");
                 assert_eq!(found.mostly_rejected(), Some(RejectionKind::Throttled));
-                assert_eq!(windows.of(at(second), label(3), &totals[3]).unwrap().mostly_rejected(), None);
-                assert_eq!(windows.worst(&totals), Some(label(700)), "requests without a label are none");
+                assert_eq!(windows.of(at(second), label(3), &totals[3], 0).unwrap().mostly_rejected(), None);
+                assert_eq!(
+                    windows.most(Most::Rejected, &totals),
+                    Some(label(700)),
+                    "requests without a label are none"
+                );
             }
         }
         for second in 60..80 {
-            windows.note(at(second), &totals);
+            windows.note(at(second), &totals, NONE);
         }
-        assert_eq!(windows.worst(&totals), None, "it is over");
+        assert_eq!(windows.most(Most::Rejected, &totals), None, "it is over");
     }
 
     #[test]
@@ -233,14 +292,14 @@ mod tests {
         let mut windows = WindowsByLabel::default();
         for second in 0..20 {
             totals[1].rejected[0] += 9;
-            windows.note(at(second), &totals);
+            windows.note(at(second), &totals, NONE);
         }
-        assert_eq!(windows.worst(&totals), Some(label(1)), "control");
+        assert_eq!(windows.most(Most::Rejected, &totals), Some(label(1)), "control");
         totals[1] = Totals { named_from: 77, ..Totals::default() };
-        assert_eq!((windows.of(at(20), label(1), &totals[1]), windows.worst(&totals)), (None, None));
-        windows.note(at(20), &totals);
-        windows.note(at(21), &totals);
-        let found = windows.of(at(22), label(1), &totals[1]).unwrap();
+        assert_eq!((windows.of(at(20), label(1), &totals[1], 0), windows.most(Most::Rejected, &totals)), (None, None));
+        windows.note(at(20), &totals, NONE);
+        windows.note(at(21), &totals, NONE);
+        let found = windows.of(at(22), label(1), &totals[1], 0).unwrap();
         assert_eq!((found.rejected(), found.admitted), (0, 0), "{found:?}");
     }
 
@@ -250,23 +309,23 @@ mod tests {
         let mut totals = vec![Totals::default(); 5];
         let mut windows = WindowsByLabel::default();
         for second in 0..20 {
-            windows.note(at(second), &totals);
+            windows.note(at(second), &totals, NONE);
         }
         totals[3] = Totals { named_from: 9, admitted: 10, rejected: [40, 0, 0], ..Totals::default() };
         for second in 20..25 {
-            windows.note(at(second), &totals);
+            windows.note(at(second), &totals, NONE);
         }
-        let found = windows.of(at(25), label(3), &totals[3]).unwrap();
+        let found = windows.of(at(25), label(3), &totals[3], 0).unwrap();
         assert_eq!((found.rejected(), found.admitted), (40, 10));
         assert!((5.0..=10.0).contains(&found.seconds), "{found:?}");
-        assert_eq!(windows.worst(&totals), Some(label(3)));
+        assert_eq!(windows.most(Most::Rejected, &totals), Some(label(3)));
     }
 
     #[test]
     fn a_second_costs_no_more_than_some_thousand_labels_however_many_there_are() {
         let totals = vec![Totals::default(); 100_000];
         let mut windows = WindowsByLabel::default();
-        windows.note(at(0), &totals);
+        windows.note(at(0), &totals, NONE);
         assert_eq!(windows.next, MOST);
     }
 }

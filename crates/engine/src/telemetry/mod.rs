@@ -19,12 +19,12 @@ mod totals;
 
 use std::time::Duration;
 
-use self::sampled::TimeKind;
 use self::{
     classes_seen::ClassesSeen,
     health_state::HealthState,
     journal::{DecisionCode, Journal},
     label_metrics::AllLabelMetrics,
+    sampled::TimeKind,
     totals::Totals,
 };
 pub use self::{
@@ -40,8 +40,8 @@ pub(crate) use self::{
     health::HealthInputs,
     journal::{Names, Record, short},
     label_metrics::{LabelCounts, LabelMetricsName, LabelMetricsRef, Named},
-    label_window::LabelWindow,
-    recent::{LastSeconds, RejectionKind},
+    label_window::{LabelGauges, LabelWindow, Most},
+    recent::{Held, LastSeconds, PartitionGauges, RejectionKind},
     sampled::SampledCounts,
 };
 use crate::{
@@ -123,6 +123,7 @@ impl Telemetry {
                 self.ended(partition, label, metrics, outcome, rtt);
             }
             Event::EndedUntimed { borrower, outcome, count } => {
+                self.count_left(borrower.label, outcome, count);
                 *self.counts[borrower.partition.index()].of(outcome) += count;
                 self.tally(borrower.label, |metrics| metrics.ended_many(LabelOutcome::of_ended(outcome), count));
             }
@@ -199,10 +200,8 @@ impl Telemetry {
                 counts.rejected[reason.index()] += 1;
                 let totals = self.totals_mut(request.label);
                 totals.rejected[RejectionKind::of(reason) as usize] += 1;
-                {
-                    let row = totals.row;
-                    self.sampled.rejected_by.count(request.partition, row, reason, blocker.by, 1);
-                }
+                let row = totals.row;
+                self.sampled.rejected_by.count(request.partition, row, reason, blocker.by, 1);
                 let outcome = if timed_out { LabelOutcome::Timeout } else { LabelOutcome::of_rejected(reason) };
                 self.tally(request.label, |metrics| metrics.ended(outcome));
                 let code = if timed_out { DecisionCode::timed_out(reason) } else { DecisionCode::rejected(reason) };
@@ -210,6 +209,7 @@ impl Telemetry {
             }
             Decided::Cancelled => {
                 counts.cancelled_waiting += 1;
+                self.count_left(request.label, Outcome::Cancelled, 1);
                 self.tally(request.label, |metrics| metrics.ended(LabelOutcome::Cancelled));
                 (DecisionCode::CANCELLED, request, nothing)
             }
@@ -226,11 +226,17 @@ impl Telemetry {
         self.journal.decided(now, code, request, blocker, gauges);
     }
 
-    /// Requests without a label are counted by partition only.
     #[inline]
     fn count_admitted(&mut self, label: LabelId) {
         if label != LabelId::DEFAULT {
             self.totals_mut(label).admitted += 1;
+        }
+    }
+
+    #[inline]
+    fn count_left(&mut self, label: LabelId, outcome: Outcome, count: u64) {
+        if outcome == Outcome::Cancelled && label != LabelId::DEFAULT {
+            self.totals_mut(label).left += count;
         }
     }
 
@@ -260,6 +266,7 @@ impl Telemetry {
             counts.rtt.record(rtt);
             self.note_time(label, TimeKind::RoundTrip, rtt);
         }
+        self.count_left(label, outcome, 1);
         if self.label_metrics.is_on() {
             self.label_metrics.count(metrics, |metrics| {
                 metrics.ended(LabelOutcome::of_ended(outcome));
@@ -348,17 +355,17 @@ impl Telemetry {
     }
 
     /// Notes the counts of the last second if it is over, and judges the handle by that and by what is seen of it now.
-    /// `is_below` says which partitions run fewer requests than their share. Returns whether callers leave a partition for the first
-    /// time.
+    /// Returns whether callers leave a partition for the first time.
     pub(crate) fn judge(
         &mut self,
         now: Timestamp,
         inputs: HealthInputs,
-        is_below: impl Fn(PartitionId) -> bool,
+        of_partition: impl Fn(PartitionId) -> PartitionGauges,
+        of_label: impl Fn(LabelId) -> LabelGauges,
     ) -> bool {
         let is_second_over = self.is_second_over(now);
         let had_left = self.leaving().1.len();
-        self.health.judge(now, inputs, &self.counts, &self.totals, is_below);
+        self.health.judge(now, inputs, &self.counts, &self.totals, of_partition, of_label);
         if is_second_over {
             self.follow_labels(now);
         }
@@ -370,19 +377,19 @@ impl Telemetry {
         self.health.health()
     }
 
-    /// Returns what became of the requests of a partition in the last seconds, given whether it is below its share now.
-    pub(crate) fn last_seconds(&self, now: Timestamp, partition: PartitionId, is_below: bool) -> LastSeconds {
-        self.health.last_seconds(now, partition, self.counts(partition), is_below)
+    /// Returns what became of the requests of a partition in the last seconds, given what is seen of it now.
+    pub(crate) fn last_seconds(&self, now: Timestamp, partition: PartitionId, gauges: PartitionGauges) -> LastSeconds {
+        self.health.last_seconds(now, partition, self.counts(partition), gauges)
     }
 
-    /// Returns what became of the requests of a label in the last seconds, as far as that is known.
-    pub(crate) fn label_window(&self, now: Timestamp, label: LabelId) -> Option<LabelWindow> {
-        self.health.label_window(now, label, &self.totals(label))
+    /// Returns what became of the requests of a label in the last seconds, as far as that is known, given how many run now.
+    pub(crate) fn label_window(&self, now: Timestamp, label: LabelId, running: usize) -> Option<LabelWindow> {
+        self.health.label_window(now, label, &self.totals(label), running)
     }
 
-    /// Returns the label that was refused most in the last seconds, if any was.
-    pub(crate) fn worst_label(&self) -> Option<LabelId> {
-        self.health.worst_label(&self.totals)
+    /// Returns the label that had most of this in the last seconds, if any had.
+    pub(crate) fn label_with_most(&self, most: Most) -> Option<LabelId> {
+        self.health.label_with_most(most, &self.totals)
     }
 
     /// Returns the entries of the journal, for a reader that knows names.

@@ -7,6 +7,7 @@ use super::{
     BlockingBound, Telemetry,
     followed::{Candidate, Followed},
     rejected_by::{RejectedBy, RejectedCount},
+    totals::Totals,
 };
 use crate::{
     Histogram, Reason, Timestamp,
@@ -32,6 +33,8 @@ pub(super) enum TimeKind {
 #[derive(Clone, Debug, Default)]
 pub struct SampledCounts {
     pub admitted: u64,
+    /// Requests whose callers left before the answer.
+    pub left: u64,
     pub would_reject: u64,
     pub rejected: Vec<RejectedCount>,
     /// Round-trip times and waits.
@@ -58,6 +61,7 @@ impl Telemetry {
         let counts = self.counts(partition);
         SampledCounts {
             admitted: counts.admitted,
+            left: counts.cancelled + counts.cancelled_waiting,
             would_reject: counts.would_reject.iter().sum(),
             rejected: self.sampled.rejected_by.of_partition(partition),
             times: Arc::new([counts.rtt.clone(), counts.wait.clone()]),
@@ -77,7 +81,8 @@ impl Telemetry {
         let rejected = self.sampled.rejected_by.of_row(it.row);
         let times = self.sampled.times.get(usize::from(it.row)).map(|it| Arc::new(it.clone()));
         let times = times.unwrap_or_default();
-        SampledCounts { admitted: totals.admitted, would_reject: totals.would_reject, rejected, times }
+        let Totals { admitted, left, would_reject, .. } = totals;
+        SampledCounts { admitted, left, would_reject, rejected, times }
     }
 
     /// Notes a time of a request, if its label is followed: a comparison where no label is.
@@ -114,7 +119,7 @@ impl Telemetry {
             |it: &Candidate| totals.get(it.label.index() as usize).filter(|totals| totals.named_from == it.named_from);
         followed.score(|it| {
             let totals = is_known(it)?;
-            Some(health.label_window(now, it.label, totals).map_or(0.0, |label_window| label_window.score()))
+            Some(health.label_window(now, it.label, totals, 0).map_or(0.0, |label_window| label_window.score()))
         });
         for candidate in health.busiest_labels() {
             let Some((row, before)) = followed.offer(now, *candidate) else { continue };

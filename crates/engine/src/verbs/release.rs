@@ -5,7 +5,7 @@ use std::task::Poll;
 use crate::{
     Engine, Timestamp,
     ids::{Key, TtlId},
-    telemetry::{ChangeEvent, Decided, HealthInputs},
+    telemetry::{ChangeEvent, Decided, HealthInputs, LabelGauges, PartitionGauges},
     tokens::{Marks, Place, Refusal, Slot, Stage},
 };
 
@@ -164,6 +164,8 @@ impl Engine {
 
     /// Judges the state of the handle by what is seen of it now, and by the last seconds.
     fn judge(&mut self, now: Timestamp) {
+        let (usual, holder) = (self.usual_hold(), self.holder());
+        let is_stuck = holder.is_some_and(|it| it.is_stuck && it.has_most);
         let Self { lifecycle, outage, capacity, queue, telemetry, .. } = self;
         let inputs = HealthInputs {
             is_draining: lifecycle.is_draining(),
@@ -172,8 +174,18 @@ impl Engine {
             is_store_quiet: self.quotas.has_shared_rules() && outage.quiet(now).is_some(),
             is_store_slow: self.quotas.has_shared_rules() && outage.slow(now).is_some(),
             is_busy: capacity.is_full() || !queue.is_empty(),
+            is_stuck,
         };
-        if telemetry.judge(now, inputs, |partition| capacity.partition(partition).is_owed()) {
+        let of_partition = |id| {
+            let it = capacity.partition(id);
+            PartitionGauges { running: it.running(), is_below_share: it.is_owed() }
+        };
+        let of_label = |id| {
+            let it = self.quotas.label(id);
+            let hold = if it.mean_hold().is_zero() { usual } else { it.mean_hold() };
+            LabelGauges { running: it.running(), waiting: it.waiting(), hold }
+        };
+        if telemetry.judge(now, inputs, of_partition, of_label) {
             self.note_change(now, ChangeEvent::CallersLeave);
         }
     }

@@ -2,11 +2,14 @@
 
 use std::borrow::Cow;
 
-use super::{HealthSnapshot, PartitionSnapshot, RecentSnapshot, RejectedSnapshot, Snapshot, limit::compared, text};
+use super::{
+    HealthSnapshot, PartitionSnapshot, RecentSnapshot, RejectedSnapshot, Snapshot, incident::Holder, limit::compared,
+    text,
+};
 use crate::{
     Engine, Reason, Timestamp,
-    ids::PartitionId,
-    telemetry::{Health, LastSeconds, RejectionKind},
+    ids::{LabelId, PartitionId},
+    telemetry::{Health, LastSeconds, Most, PartitionGauges, RejectionKind},
 };
 
 /// Where the states are explained, each under a heading of its own.
@@ -15,7 +18,9 @@ const RUNBOOK: &str = "https://docs.rs/tower-admission/latest/tower_admission/do
 impl Engine {
     /// Returns what became of the requests of a partition in the last seconds.
     pub(super) fn recent(&self, partition: PartitionId) -> LastSeconds {
-        self.telemetry.last_seconds(self.now, partition, self.capacity.partition(partition).is_owed())
+        let it = self.capacity.partition(partition);
+        let gauges = PartitionGauges { running: it.running(), is_below_share: it.is_owed() };
+        self.telemetry.last_seconds(self.now, partition, gauges)
     }
 
     /// Returns the state of the handle, given what is shown of it otherwise.
@@ -40,13 +45,19 @@ impl Engine {
             would_reject_per_second: sum(|it| it.per_second(it.would_reject)),
             rejected: refused,
             label: self.worst_label(),
+            changed: Vec::new(),
             without_store: if matches!(health, Health::StoreGone | Health::StoreQuiet) {
                 self.quotas.without_store().into_iter().map(Cow::Borrowed).collect()
             } else {
                 Vec::new()
             },
         };
-        let cause = Cause::of(&found, whole);
+        let (holder, in_line) = (self.holder(), self.longest_line());
+        let cause = match (&holder, &in_line) {
+            (Some(holder), _) if holder.is_stuck && holder.has_most => Cause::Stuck(holder.requests()),
+            (_, Some(line)) if health == Health::Busy && line.rule.is_some() => Cause::OwnRule(line.name.clone()),
+            _ => Cause::of(&found, whole),
+        };
         let store_after = self.outage.slow(self.now).unwrap_or_default().as_secs_f64();
         found.headline = match health {
             Health::StoreSlow => {
@@ -58,18 +69,34 @@ impl Engine {
                 let after = text::seconds(self.outage.quiet(self.now).unwrap_or_default().as_secs_f64());
                 format!("store quiet: it is back; grants begin in {after}{}", without_store(&found, whole))
             }
+            Health::Abandoned => {
+                let left = self.callers_that_leave(&last, whole).unwrap_or_else(|| "callers leave no more".to_owned());
+                format!("abandoned: {left}, {} of {} slots in use", whole.in_flight, whole.limit)
+            }
             _ => headline(health, &found, whole, &cause, self.cap_of_worst()),
         };
-        let leaving = self.telemetry.leaving().0.iter().map(|it| text::name(self.capacity.partition(*it).name()));
-        let leaving = leaving.collect::<Vec<_>>().join(", ");
-        if !leaving.is_empty() {
-            found.headline += &format!("; most callers of {leaving} leave before the answer");
+        // What is told first is not drowned by the little that is told of most requests.
+        let left: f64 = last.iter().map(|it| it.per_second(it.left)).sum();
+        let is_much = left * 4.0 >= found.rejected_per_second + found.would_reject_per_second;
+        if is_much
+            && health != Health::Abandoned
+            && let Some(left) = self.callers_that_leave(&last, whole)
+        {
+            found.headline += &format!("; {left}");
+        }
+        if let Some(line) =
+            in_line.filter(|it| it.rule.is_some() || whole.labels_known > 1 && it.waiting * 2 > whole.waiting)
+        {
+            found.headline += &format!("; {}", line.sentence());
+        }
+        if let Some(holder) = holder.filter(|it| is_worth_a_word(it, health, whole)) {
+            found.headline += &format!("; {}", holder.sentence(whole.limit));
         }
         if self.lifecycle.is_leaving() && health != Health::Draining {
             found.headline += "; leaving: not ready any more, and drains soon";
         }
         found.advice = advice(health, &found, &cause);
-        if !leaving.is_empty() {
+        if !self.telemetry.leaving().0.is_empty() {
             found.advice += ". Work of callers that left: drive it to its end (detach), or say that it stops";
         }
         found
@@ -77,15 +104,23 @@ impl Engine {
 
     /// Returns the cap of that label.
     fn cap_of_worst(&self) -> Option<usize> {
-        self.telemetry.worst_label().map(|id| self.quotas.label(id).cap()).filter(|&cap| cap < usize::MAX)
+        let worst = self.named_label(Most::Rejected);
+        worst.map(|id| self.quotas.label(id).cap()).filter(|&cap| cap < usize::MAX)
+    }
+
+    /// Returns the name of a label with its namespace, as a sentence has it.
+    pub(super) fn full_name(&self, id: LabelId) -> String {
+        let label = self.quotas.label(id);
+        full_name(label.namespace(), label.name())
     }
 
     /// Returns the label that was rejected most often in the last seconds.
     fn worst_label(&self) -> Option<RejectedSnapshot> {
-        let id = self.telemetry.worst_label()?;
-        let (window, label) = (self.telemetry.label_window(self.now, id)?, self.quotas.label(id));
+        let id = self.named_label(Most::Rejected)?;
+        let label = self.quotas.label(id);
+        let window = self.telemetry.label_window(self.now, id, label.running())?;
         let rejected = window.rejected();
-        (rejected > 0 && !label.name().is_empty()).then(|| RejectedSnapshot {
+        (rejected > 0).then(|| RejectedSnapshot {
             name: label.name().to_owned(),
             namespace: label.namespace().to_owned(),
             percent: percent(rejected, rejected + window.admitted),
@@ -167,7 +202,7 @@ fn headline(health: Health, it: &HealthSnapshot, whole: &Snapshot, cause: &Cause
             format!("draining: no request is admitted, {} run and {waiting} wait{rate}", whole.in_flight)
         }
         // Told by their own numbers.
-        Health::StoreSlow | Health::StoreQuiet => String::new(),
+        Health::Abandoned | Health::StoreSlow | Health::StoreQuiet => String::new(),
     }
 }
 
@@ -179,8 +214,14 @@ fn without_store(it: &HealthSnapshot, whole: &Snapshot) -> String {
         _ => "admit all",
     });
     let ways = ways.collect::<Vec<_>>().join(" or ");
-    let who = if it.rejected_per_second > 0.0 { format!(", {}", who(it, whole, None)) } else { String::new() };
-    format!(", shared rules {ways}{}{who}", and_rejected(it.rejected_per_second))
+    if it.rejected_per_second <= 0.0 {
+        return format!(", shared rules {ways}");
+    }
+    // What else rejects is another sentence: rules that admit all would contradict it.
+    let is_other = it.rejected.first().and_then(|it| it.reason.as_deref()) != Some("store_unavailable");
+    let and = if is_other { "; apart from that" } else { "," };
+    let (rate, who) = (text::rate(it.rejected_per_second), who(it, whole, None));
+    format!(", shared rules {ways}{and} {rate} refused, {who}")
 }
 
 /// Which requests are refused, and how many of them: at most two partitions, and a label that most rejections are of, whose cap
@@ -209,14 +250,21 @@ fn who(it: &HealthSnapshot, whole: &Snapshot, cap: Option<usize>) -> String {
         });
     }
     if let Some(label) = label {
-        parts.push(format!("most of them of {}", full_name(label)));
+        parts.push(format!("most of them of {}", full_name(&label.namespace, &label.name)));
     }
     parts.join(", ")
 }
 
-fn full_name(label: &RejectedSnapshot) -> String {
-    let namespace = if label.namespace.is_empty() { String::new() } else { text::name(&label.namespace) + ":" };
-    namespace + &text::name(&label.name)
+fn full_name(namespace: &str, name: &str) -> String {
+    let namespace = if namespace.is_empty() { String::new() } else { text::name(namespace) + ":" };
+    namespace + &text::name(name)
+}
+
+/// Whether it has to be told what holds the slots: they are scarce, or they are not given back.
+fn is_worth_a_word(holder: &Holder, health: Health, whole: &Snapshot) -> bool {
+    let is_scarce = health != Health::Fine && whole.in_flight * 2 > whole.limit;
+    holder.is_stuck && (holder.has_most || holder.slots * 10 >= whole.limit)
+        || is_scarce && holder.is_named() && holder.slots * 2 > whole.in_flight
 }
 
 /// Where the limit stands, and what its law goes by: the times that it compares, or how long slots are held
@@ -241,6 +289,10 @@ fn limit(whole: &Snapshot) -> String {
 /// Why there are too few slots, as far as that can be seen from here.
 #[derive(Debug)]
 enum Cause<'a> {
+    /// Requests of this name hold slots and don't end.
+    Stuck(String),
+    /// Requests of a label wait for a rule of its own.
+    OwnRule(String),
     /// Requests take longer than the law accepts.
     Slow,
     /// One partition is refused, and asks for more than its share and for more than all others.
@@ -277,10 +329,19 @@ impl<'a> Cause<'a> {
     }
 }
 
+fn own_rule(label: &str) -> String {
+    format!("`admission describe {label}` shows the rule: if that bound is wrong, correct it and reload")
+}
+
 /// What to do, in a line.
 fn advice(health: Health, it: &HealthSnapshot, cause: &Cause<'_>) -> String {
     let fixed = match (health, cause) {
         (Health::Fine, _) => "nothing to do",
+        (Health::Busy | Health::Abandoned | Health::Overloaded, Cause::Stuck(name)) => {
+            return format!("find out why {name} do not end; `permit_time_to_live` takes their slots back");
+        }
+        (Health::Busy, Cause::OwnRule(label)) => return own_rule(label),
+        (Health::Abandoned, _) => "mend what is slow, or have callers wait for longer than requests take",
         (Health::Overloaded, Cause::Noisy(name)) => {
             return format!("have {} send less, or give it a cap or a rate of its own", text::name(name));
         }
@@ -288,14 +349,13 @@ fn advice(health: Health, it: &HealthSnapshot, cause: &Cause<'_>) -> String {
             "mend what is slow, the service or what it calls: a higher limit makes it slower"
         }
         (Health::Overloaded, Cause::AtMaximum) => "raise the maximum, if the service has room, or add instances",
-        (Health::Overloaded, Cause::Unknown) => {
+        (Health::Overloaded, Cause::Unknown | Cause::OwnRule(_)) => {
             "see whether requests take longer than usual; if not, raise the limit or add instances"
         }
         (Health::Busy, _) => "nothing, if the waits are short",
         (Health::Throttled, _) => {
-            let which = it.label.as_ref().map_or_else(|| "LABEL".to_owned(), full_name);
-            return format!(
-                "`admission describe {which}` shows the rule: if that bound is wrong, correct it and reload"
+            return own_rule(
+                &it.label.as_ref().map_or_else(|| "LABEL".to_owned(), |it| full_name(&it.namespace, &it.name)),
             );
         }
         (Health::StoreSlow, _) => "look at the store and at the way to it",

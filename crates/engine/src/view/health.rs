@@ -41,6 +41,8 @@ pub struct HealthSnapshot {
     pub rejected: Vec<RejectedSnapshot>,
     /// The label that was rejected most often, if any was.
     pub label: Option<RejectedSnapshot>,
+    /// What is different from the hour before, in words; nothing where no history is kept.
+    pub changed: Vec<String>,
     /// What rules that instances share do without their store, while it is gone: `refuse`, `local_share`, `admit`.
     #[cfg_attr(feature = "schema", schemars(extend("items" = {"enum": ["refuse", "local_share", "admit"]})))]
     pub without_store: Vec<Cow<'static, str>>,

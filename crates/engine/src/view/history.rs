@@ -10,6 +10,8 @@ pub struct HistorySample {
     pub limit: usize,
     pub in_flight: usize,
     pub waiting: usize,
+    /// Reloads of the settings.
+    pub reloads: u64,
     /// All partitions, also those that are gone, in the order of their numbers.
     pub partitions: Vec<Sampled>,
     /// The labels that are followed.
@@ -74,6 +76,7 @@ impl Engine {
             limit: self.capacity.limit(),
             in_flight: self.capacity.running(),
             waiting: self.queue.len(),
+            reloads: self.telemetry.reloads(),
             partitions: partitions.collect(),
             labels: labels.collect(),
         }

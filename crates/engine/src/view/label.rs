@@ -190,7 +190,7 @@ impl Engine {
             rejected: totals.rejected(),
             rejected_per_second: self
                 .telemetry
-                .label_window(self.now, id)
+                .label_window(self.now, id, label.running())
                 .map_or(0.0, |it| it.per_second(it.rejected())),
         }
     }
@@ -204,7 +204,7 @@ impl Engine {
         let hold = label.mean_hold().as_secs_f64();
         let (cap, totals) = (label.cap(), self.telemetry.totals(id));
         let partition = self.capacity.partition(ask.partition);
-        let window = self.telemetry.label_window(self.now, id);
+        let window = self.telemetry.label_window(self.now, id, label.running());
         let gone = label.remote().filter(|it| self.outage.is_gone(self.now, it.unanswered()));
         LabelSnapshot {
             class: self.quotas.class_name(label.class()).to_owned(),
@@ -236,13 +236,13 @@ impl Engine {
 
     /// Returns what the label's next request would ask for. Its partition isn't known: where the label waits now, or
     /// the default one.
-    fn ask_of<'a>(&self, id: LabelId, label: &'a Label) -> Ask<'a> {
+    pub(super) fn ask_of<'a>(&self, id: LabelId, label: &'a Label) -> Ask<'a> {
         let waiter = if label.waiting() > 0 { self.queue.oldest_of(id).next() } else { None };
         let subject = Subject::new(label.namespace(), label.name(), None);
         Ask { subject: Some(subject), ..Ask::of(waiter.map_or(PartitionId::DEFAULT, |waiter| waiter.partition)) }
     }
 
-    fn oldest_wait(&self, id: LabelId, label: &Label) -> f64 {
+    pub(super) fn oldest_wait(&self, id: LabelId, label: &Label) -> f64 {
         if label.waiting() == 0 {
             return 0.0;
         }

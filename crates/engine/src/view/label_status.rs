@@ -1,15 +1,15 @@
-//! The status of a label, and what stops its next request.
+//! The status of labels and partitions, and what stops the next request.
 
 use std::borrow::Cow;
 
 #[cfg(feature = "serde")]
 use super::is_default;
 use crate::{
-    Engine,
+    Engine, Timestamp,
     ids::LabelId,
     plan::rules::WhenFull,
     quota::{Label, RuleSnapshot},
-    telemetry::RejectionKind,
+    telemetry::{PartitionGauges, RejectionKind},
     tokens::Ask,
 };
 
@@ -193,5 +193,24 @@ impl Engine {
                 || self.queue.has_room_at_gate(self.capacity.limit())
         };
         if of_label && room() { "wait" } else { "reject" }
+    }
+
+    /// Returns the status of each partition that is shown, in their order: the worse of what is in the way of its next
+    /// request, and of what became of most requests of the last seconds.
+    pub fn partition_statuses(&self, now: Timestamp) -> Vec<LabelStatus> {
+        let shown = self.capacity.partitions().filter(|(_, it)| it.is_shown());
+        let statuses = shown.map(|(number, _)| {
+            let recent = self.telemetry.last_seconds(now, number, PartitionGauges::default()).mostly_rejected();
+            let recent = recent.map_or(LabelStatus::Accepting, LabelStatus::from);
+            let next = if self.lifecycle.is_draining() {
+                LabelStatus::Unavailable
+            } else if self.may_run(&Ask::of(number), LabelId::DEFAULT) || self.lets_all_through(number) {
+                LabelStatus::Accepting
+            } else {
+                LabelStatus::Saturated
+            };
+            next.max(recent)
+        });
+        statuses.collect()
     }
 }

@@ -4,14 +4,15 @@ mod capture;
 mod headline;
 mod health;
 mod history;
+mod incident;
 mod journal;
 mod label;
 mod label_metrics;
 mod label_status;
 mod limit;
-mod partition;
 mod snapshot;
-mod text;
+#[doc(hidden)]
+pub mod text;
 mod unmet;
 mod waiter;
 

@@ -1,7 +1,7 @@
 //! Numbers and names in sentences.
 
 /// Returns a time with a unit that suits it: `250 ms`, `1.2 s`, `75 min`.
-pub(super) fn seconds(seconds: f64) -> String {
+pub fn seconds(seconds: f64) -> String {
     let (value, unit) = match seconds {
         it if it >= 7_200.0 => (it / 3_600.0, "h"),
         it if it >= 120.0 => (it / 60.0, "min"),
@@ -14,19 +14,19 @@ pub(super) fn seconds(seconds: f64) -> String {
 }
 
 /// Returns a rate: `1,234/s` without the comma, `5.2/s`.
-pub(super) fn rate(per_second: f64) -> String {
+pub fn rate(per_second: f64) -> String {
     let decimals = usize::from(per_second < 9.95 && per_second > 0.0);
     format!("{per_second:.decimals$}/s")
 }
 
 /// Returns a percentage, rounded down: what is less than everything is not called everything.
-pub(super) fn percent(percent: f64) -> String {
+pub fn percent(percent: f64) -> String {
     if percent >= 10.0 { format!("{} %", percent.floor()) } else { format!("{:.1} %", (percent * 10.0).floor() / 10.0) }
 }
 
 /// Returns a name, cut to a length that a line has room for, and without characters that would change how the rest of the line
 /// looks.
-pub(super) fn name(name: &str) -> String {
+pub fn name(name: &str) -> String {
     const LONGEST: usize = 60;
     let is_harmful = |c: char| {
         c.is_control()

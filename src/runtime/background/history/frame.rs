@@ -17,6 +17,8 @@ pub(crate) struct Frame {
     pub(crate) to: Timestamp,
     /// Whether no sample was taken for so long that what happened when is not known.
     pub(crate) is_gap: bool,
+    /// Reloads of the settings.
+    pub(crate) reloads: u64,
     /// Mean of the limit, and its least and greatest sample.
     pub(crate) limit: f32,
     pub(crate) limits: [u32; 2],
@@ -34,6 +36,8 @@ pub(crate) struct Row {
     pub(crate) name: Arc<SampledName>,
     serial: u64,
     pub(crate) admitted: u32,
+    /// Requests whose callers left before the answer.
+    pub(super) left: u32,
     pub(crate) would_reject: u32,
     pub(crate) share: f32,
     pub(crate) in_flight: f32,
@@ -71,6 +75,7 @@ impl Frame {
             from: earlier.at,
             to: later.at,
             is_gap: false,
+            reloads: later.reloads - earlier.reloads,
             limit: mean(later.limit),
             limits: [limit; 2],
             whole,
@@ -85,7 +90,17 @@ impl Frame {
     pub(super) fn empty(at: Timestamp) -> Self {
         let whole = Row::sum(&Arc::default(), &[]);
         let (partitions, labels) = (Box::default(), Box::default());
-        Self { from: at, to: at, is_gap: false, limit: 0.0, limits: [u32::MAX, 0], whole, partitions, labels }
+        Self {
+            from: at,
+            to: at,
+            is_gap: false,
+            reloads: 0,
+            limit: 0.0,
+            limits: [u32::MAX, 0],
+            whole,
+            partitions,
+            labels,
+        }
     }
 
     /// Makes a frame of several that follow each other. The times are not known from them: see [`measure`](Self::measure).
@@ -107,6 +122,7 @@ impl Frame {
             from: first.from,
             to: last.to,
             is_gap: first.is_gap,
+            reloads: frames.iter().map(|it| it.reloads).sum(),
             limit: frames.iter().map(|it| it.limit * part(it)).sum(),
             limits: frames.iter().fold([u32::MAX, 0], |[a, b], it| [a.min(it.limits[0]), b.max(it.limits[1])]),
             whole: rows(|it| std::slice::from_ref(&it.whole)).into_iter().next()?,
@@ -160,7 +176,8 @@ impl Frame {
 impl Row {
     /// Returns what happened between two samples.
     fn between(earlier: Option<&Sampled>, later: &Sampled, name: Option<Arc<SampledName>>) -> Self {
-        let (admitted, would_reject) = earlier.map_or((0, 0), |it| (it.counts.admitted, it.counts.would_reject));
+        let (admitted, left, would_reject) =
+            earlier.map_or((0, 0, 0), |it| (it.counts.admitted, it.counts.left, it.counts.would_reject));
         let before = |cell: &RejectedCount| {
             let known = earlier.and_then(|it| it.counts.rejected.iter().find(|it| key(it) == key(cell)));
             known.map_or(0, |it| it.count)
@@ -171,6 +188,7 @@ impl Row {
             name: name.unwrap_or_else(|| Arc::new(later.name.clone())),
             serial: later.serial,
             admitted: count(later.counts.admitted.saturating_sub(admitted)),
+            left: count(later.counts.left.saturating_sub(left)),
             would_reject: count(later.counts.would_reject.saturating_sub(would_reject)),
             share: mean(later.share),
             in_flight: mean(later.in_flight),
@@ -191,6 +209,7 @@ impl Row {
             name: Arc::clone(name),
             serial: 0,
             admitted: 0,
+            left: 0,
             would_reject: 0,
             share: gauge,
             in_flight: gauge,
@@ -206,6 +225,7 @@ impl Row {
     /// Adds counts, and a part of the gauges.
     fn add(&mut self, other: &Self, part: f32) {
         self.admitted = self.admitted.saturating_add(other.admitted);
+        self.left = self.left.saturating_add(other.left);
         self.would_reject = self.would_reject.saturating_add(other.would_reject);
         self.share += other.share * part;
         self.in_flight += other.in_flight * part;
@@ -225,6 +245,11 @@ impl Row {
 
     fn is_worth_a_place(&self) -> bool {
         self.admitted > 0 || self.would_reject > 0 || !self.rejected.is_empty() || self.in_flight + self.waiting > 0.0
+    }
+
+    /// Returns how many requests were decided about.
+    pub(super) fn arrived(&self) -> u64 {
+        u64::from(self.admitted) + self.rejections()
     }
 
     /// Returns how many requests were rejected.

@@ -3,6 +3,7 @@
 //! Requests count nothing for this. Once a second, the counts that the engine has anyway are read and compared with those of
 //! the second before. All of it is bounded: frames by number, labels of a frame by the places that the engine has for them.
 
+mod changed;
 mod frame;
 #[cfg(test)]
 mod tests;

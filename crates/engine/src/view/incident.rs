@@ -1,0 +1,164 @@
+//! What requests suffer besides rejections, and what holds the slots.
+
+use std::{cmp::Reverse, time::Duration};
+
+use super::{Snapshot, text};
+use crate::{
+    Engine,
+    ids::{LabelId, PartitionId},
+    telemetry::{Held, LastSeconds, Most},
+};
+
+/// The label with most waiters, and the rule of its own that they wait for, if it is one.
+pub(super) struct LongestLine {
+    pub(super) name: String,
+    pub(super) waiting: usize,
+    seconds: f64,
+    pub(super) rule: Option<String>,
+}
+
+impl LongestLine {
+    pub(super) fn sentence(&self) -> String {
+        let rule = self.rule.as_ref().map(|rule| format!(" ({rule})")).unwrap_or_default();
+        format!("{} of {} wait{rule}, the oldest for {}", self.waiting, self.name, text::seconds(self.seconds))
+    }
+}
+
+/// A label, or a partition of requests without one, that holds slots.
+#[derive(Debug)]
+pub(crate) struct Holder {
+    /// Its name; empty for the only partition that there is.
+    name: String,
+    pub(super) slots: usize,
+    held: Held,
+    /// Time for which it usually holds a slot.
+    usual: Duration,
+    /// Whether its requests don't end, most of them.
+    pub(crate) is_stuck: bool,
+    /// Whether it holds half of all slots, or all that it may have.
+    pub(crate) has_most: bool,
+}
+
+impl Holder {
+    /// Whether there is a name to tell.
+    pub(super) const fn is_named(&self) -> bool {
+        !self.name.is_empty()
+    }
+
+    /// Names its requests.
+    pub(super) fn requests(&self) -> String {
+        if self.is_named() { format!("requests of {}", self.name) } else { "requests".to_owned() }
+    }
+
+    /// Says what it holds, and for how long.
+    pub(super) fn sentence(&self, limit: usize) -> String {
+        let subject = if self.is_named() { format!("{} holds", self.name) } else { "requests hold".to_owned() };
+        let holds = format!("{subject} {} of {limit} slots", self.slots);
+        let seconds = |time: Duration| text::seconds(time.as_secs_f64());
+        match self.held.given_back {
+            _ if !self.is_stuck => holds,
+            0 => format!("{holds}, and gave none back for {} or longer", text::seconds(self.held.seconds)),
+            _ if self.usual.is_zero() => format!("{holds}, each for {} or longer", seconds(self.held.each())),
+            _ => format!("{holds}, each for {} and not {}", seconds(self.held.each()), seconds(self.usual)),
+        }
+    }
+}
+
+impl Engine {
+    /// Returns the label that had most of this in the last seconds, if it has a name.
+    pub(super) fn named_label(&self, most: Most) -> Option<LabelId> {
+        self.telemetry.label_with_most(most).filter(|&id| !self.quotas.label(id).name().is_empty())
+    }
+
+    /// Says which callers leave before the answer, if any do: of two partitions at most.
+    pub(super) fn callers_that_leave(&self, last: &[LastSeconds], whole: &Snapshot) -> Option<String> {
+        let mut leave: Vec<_> =
+            last.iter().zip(&whole.partitions).filter(|(recent, _)| recent.part_left() >= 0.01).collect();
+        leave.sort_by_key(|(recent, _)| Reverse(recent.left));
+        let label = self.named_label(Most::Left).and_then(|id| {
+            let window = self.telemetry.label_window(self.now, id, self.quotas.label(id).running())?;
+            Some((self.full_name(id), window)).filter(|(_, window)| window.part_left() >= 0.01)
+        });
+        let Some(most) = leave.first().map(|(recent, _)| recent.per_second(recent.left)) else {
+            // A small label does not hide behind the many requests of its partition.
+            let (name, window) = label?;
+            return Some(format!(
+                "{} of {name}'s callers leave before the answer",
+                text::percent(window.part_left() * 100.0)
+            ));
+        };
+        let label = label.filter(|(_, window)| window.per_second(window.left) * 2.0 > most);
+        let label = label.map(|(name, _)| format!(", most of them of {name}")).unwrap_or_default();
+        let is_alone = whole.partitions.len() == 1;
+        let parts = leave.iter().take(2).map(|(recent, it)| {
+            let callers = if is_alone { "callers".to_owned() } else { text::name(&it.name) + "'s callers" };
+            format!("{} of {callers}", text::percent(recent.part_left() * 100.0))
+        });
+        let parts: Vec<_> = parts.collect();
+        Some(format!("{} leave before the answer{label}", parts.join(" and ")))
+    }
+
+    /// Returns the label with most waiters.
+    pub(super) fn longest_line(&self) -> Option<LongestLine> {
+        let id = self.named_label(Most::Waiting)?;
+        let label = self.quotas.label(id);
+        let (rules, ask) = (self.quotas.rules_of(self.now, label), self.ask_of(id, label));
+        let blocked = self.blocked_by(id, label, &ask, &rules);
+        // What the handle as a whole has too few of is told of the handle.
+        let own = blocked.filter(|it| !matches!(&*it.rule, "draining" | "partition" | "limit" | "reserved" | "store"));
+        (label.waiting() > 1).then(|| LongestLine {
+            name: self.full_name(id),
+            waiting: label.waiting(),
+            seconds: self.oldest_wait(id, label),
+            rule: own.map(|it| format!("{} {}", it.rule.replace('_', " "), it.bound)),
+        })
+    }
+
+    /// Returns the time for which a slot is usually held. It is noted where slots are scarce; elsewhere an answer says as much.
+    pub(crate) fn usual_hold(&self) -> Duration {
+        let noted = self.estimates.mean_hold();
+        if !noted.is_zero() {
+            return noted;
+        }
+        let answers = self.capacity.partitions().map(|(number, _)| self.telemetry.counts(number).rtt.quantile(500));
+        answers.max().unwrap_or_default()
+    }
+
+    /// Returns what holds slots that are not given back, or else what holds most of them.
+    pub(crate) fn holder(&self) -> Option<Holder> {
+        let partitions = || self.capacity.partitions().filter(|(_, it)| it.running() > 0);
+        let stuck = self.label_holder(Most::Stuck).filter(|it| it.is_stuck);
+        let stuck = stuck.or_else(|| {
+            let stuck = partitions().map(|(number, _)| self.partition_holder(number)).filter(|it| it.is_stuck);
+            stuck.max_by_key(|it| it.slots)
+        });
+        stuck.or_else(|| {
+            let partition = partitions().max_by_key(|(_, it)| it.running()).map(|(number, _)| number)?;
+            let (label, partition) = (self.label_holder(Most::Held), self.partition_holder(partition));
+            // A partition whose slots are those of one label is named by that.
+            Some(label.filter(|label| label.slots * 2 > partition.slots).unwrap_or(partition))
+        })
+    }
+
+    fn label_holder(&self, most: Most) -> Option<Holder> {
+        let id = self.named_label(most)?;
+        let label = self.quotas.label(id);
+        let held = self.telemetry.label_window(self.now, id, label.running())?.held;
+        let usual = if label.mean_hold().is_zero() { self.usual_hold() } else { label.mean_hold() };
+        let holder = self.holder_of(self.full_name(id), label.running(), held, usual);
+        let has_most = holder.has_most || label.running() >= label.cap();
+        (label.running() > 0).then_some(Holder { has_most, ..holder })
+    }
+
+    fn partition_holder(&self, partition: PartitionId) -> Holder {
+        let it = self.capacity.partition(partition);
+        let is_alone = self.capacity.partitions().filter(|(_, it)| it.is_shown()).count() == 1;
+        let name = if is_alone { String::new() } else { text::name(it.name()) };
+        self.holder_of(name, it.running(), self.recent(partition).held, self.usual_hold())
+    }
+
+    fn holder_of(&self, name: String, slots: usize, held: Held, usual: Duration) -> Holder {
+        let has_most = slots * 2 >= self.capacity.limit();
+        Holder { name, slots, held, usual, is_stuck: held.slots > 0 && held.is_stuck(usual), has_most }
+    }
+}
