@@ -6,6 +6,8 @@
 mod changed;
 mod frame;
 #[cfg(test)]
+mod incident_tests;
+#[cfg(test)]
 mod tests;
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
