@@ -26,6 +26,7 @@ const TWO_POINT: &str = "AdaptiveConcurrencyLayer, TwoPoint";
 #[cfg(feature = "clocks")]
 const PROCESSOR_CLOCK: &str = "AdaptiveConcurrencyLayer, no partitions, processor clock";
 const ONE_IN_EIGHT: &str = "AdaptiveConcurrencyLayer, one in eight timed";
+const EACH: &str = "AdaptiveConcurrencyLayer, each timed";
 const README: &str = "AdmissionLayer, README settings";
 const README_PUBLISHED: &str = "AdmissionLayer, README settings, journal and metrics";
 const LABELS: &str = "AdmissionLayer, 10,000 labels with a cap each";
@@ -48,6 +49,10 @@ pub const ROWS: &[Contestant] = &[
         let layer = AdaptiveConcurrencyLayer::with(aimd(MANY), |admission| {
             admission.time_one_in(NonZeroU32::new(8).expect("it is not 0"))
         });
+        accepts(layer.expect("valid settings").layer(HANDLER))
+    }),
+    accepting(EACH, || {
+        let layer = AdaptiveConcurrencyLayer::with(aimd(MANY), |admission| admission.time_one_in(NonZeroU32::MIN));
         accepts(layer.expect("valid settings").layer(HANDLER))
     }),
     accepting(README, || accepts(readme_layer(&readme()).layer(HANDLER))),
@@ -81,12 +86,14 @@ pub fn targets() -> Vec<Contestant> {
         BARE,
         BARE_DROPPING,
         TOWER_ACC,
+        "tower ConcurrencyLimit",
         "AdmissionLayer",
         "AdaptiveConcurrencyLayer, no partitions",
         #[cfg(feature = "clocks")]
         PROCESSOR_CLOCK,
         TWO_POINT,
         ONE_IN_EIGHT,
+        EACH,
         README,
         README_PUBLISHED,
         LABELS,
