@@ -92,7 +92,7 @@ impl Held {
         /// A time that is worth a word, and how often the usual time is exceeded.
         const LONG: Duration = Duration::from_secs(5);
         const FACTOR: u32 = 8;
-        self.each() >= LONG.max(usual.saturating_mul(FACTOR))
+        self.slots > 0 && self.each() >= LONG.max(usual.saturating_mul(FACTOR))
     }
 }
 

@@ -127,38 +127,39 @@ impl Engine {
     /// Returns what holds slots that are not given back, or else what holds most of them.
     pub(crate) fn holder(&self) -> Option<Holder> {
         let partitions = || self.capacity.partitions().filter(|(_, it)| it.running() > 0);
-        let stuck = self.label_holder(Most::Stuck).filter(|it| it.is_stuck);
+        let usual = self.usual_hold();
+        let stuck = self.label_holder(Most::Stuck, usual).filter(|it| it.is_stuck);
         let stuck = stuck.or_else(|| {
-            let stuck = partitions().map(|(number, _)| self.partition_holder(number)).filter(|it| it.is_stuck);
-            stuck.max_by_key(|it| it.slots)
+            let stuck = partitions().filter(|(number, _)| self.recent(*number).held.is_stuck(usual));
+            stuck.max_by_key(|(_, it)| it.running()).map(|(number, _)| self.partition_holder(number, usual))
         });
         stuck.or_else(|| {
             let partition = partitions().max_by_key(|(_, it)| it.running()).map(|(number, _)| number)?;
-            let (label, partition) = (self.label_holder(Most::Held), self.partition_holder(partition));
+            let (label, partition) = (self.label_holder(Most::Held, usual), self.partition_holder(partition, usual));
             // A partition whose slots are those of one label is named by that.
             Some(label.filter(|label| label.slots * 2 > partition.slots).unwrap_or(partition))
         })
     }
 
-    fn label_holder(&self, most: Most) -> Option<Holder> {
+    fn label_holder(&self, most: Most, usual: Duration) -> Option<Holder> {
         let id = self.named_label(most)?;
         let label = self.quotas.label(id);
         let held = self.telemetry.label_window(self.now, id, label.running())?.held;
-        let usual = if label.mean_hold().is_zero() { self.usual_hold() } else { label.mean_hold() };
+        let usual = if label.mean_hold().is_zero() { usual } else { label.mean_hold() };
         let holder = self.holder_of(self.full_name(id), label.running(), held, usual);
         let has_most = holder.has_most || label.running() >= label.cap();
         (label.running() > 0).then_some(Holder { has_most, ..holder })
     }
 
-    fn partition_holder(&self, partition: PartitionId) -> Holder {
+    fn partition_holder(&self, partition: PartitionId, usual: Duration) -> Holder {
         let it = self.capacity.partition(partition);
         let is_alone = self.capacity.partitions().filter(|(_, it)| it.is_shown()).count() == 1;
         let name = if is_alone { String::new() } else { text::name(it.name()) };
-        self.holder_of(name, it.running(), self.recent(partition).held, self.usual_hold())
+        self.holder_of(name, it.running(), self.recent(partition).held, usual)
     }
 
     fn holder_of(&self, name: String, slots: usize, held: Held, usual: Duration) -> Holder {
         let has_most = slots * 2 >= self.capacity.limit();
-        Holder { name, slots, held, usual, is_stuck: held.slots > 0 && held.is_stuck(usual), has_most }
+        Holder { name, slots, held, usual, is_stuck: held.is_stuck(usual), has_most }
     }
 }

@@ -1,6 +1,6 @@
 //! What is different from before: the last ten seconds of a history, beside the hour before them.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use super::{Frame, History, Row};
 use crate::{
@@ -16,6 +16,8 @@ const BETWEEN: Duration = Duration::from_secs(20);
 const KNOWN: f32 = 20.0;
 /// Time for which a moment is worth a word: a reload, or a stop of the process.
 const RECENT: Duration = Duration::from_secs(600);
+/// Partitions, and labels, that are compared: those with the most requests now and in the last second before.
+const COMPARED: usize = 16;
 /// Changes that are told of at once, besides a wait.
 const MOST: usize = 3;
 /// A change is one by this factor at least, and by this many standard deviations of a count.
@@ -77,6 +79,7 @@ struct Compared<'a> {
 
 /// The rows of a partition or of a label.
 struct Subject<'a> {
+    serial: u64,
     name: &'a Arc<SampledName>,
     rows: fn(&Frame) -> &[Row],
 }
@@ -86,21 +89,23 @@ impl<'a> Compared<'a> {
     fn each(&self, change: impl Fn(&Subject<'a>) -> Option<Change>) -> Vec<Change> {
         let kinds: [fn(&Frame) -> &[Row]; 2] = [|it| &it.labels, |it| &it.partitions];
         let of_kind = |rows: fn(&Frame) -> &[Row]| -> Vec<_> {
-            let mut names: Vec<&'a Arc<SampledName>> = Vec::new();
+            let mut busiest: BTreeMap<u64, (f32, &'a Arc<SampledName>)> = BTreeMap::new();
             for row in self.now.iter().chain(self.before.last()).flat_map(|frame| rows(frame)) {
-                if !names.iter().any(|name| **name == row.name) {
-                    names.push(&row.name);
-                }
+                busiest.entry(row.serial).or_insert((0.0, &row.name)).0 += row.arrived() as f32 + row.waiting;
             }
-            names.into_iter().filter_map(|name| change(&Subject { name, rows })).collect()
+            let mut busiest: Vec<_> = busiest.into_iter().collect();
+            busiest.sort_by(|(_, (a, _)), (_, (b, _))| b.total_cmp(a));
+            let compared = busiest.into_iter().take(COMPARED);
+            compared.filter_map(|(serial, (_, name))| change(&Subject { serial, name, rows })).collect()
         };
         kinds.map(of_kind).into_iter().find(|it| !it.is_empty()).unwrap_or_default()
     }
 
     /// The rows of a subject, each with the time that it is about. A partition in which nothing happened has none.
     fn rows(frames: &'a [Arc<Frame>], it: &Subject<'a>) -> impl Iterator<Item = (Option<&'a Row>, f32)> + Clone {
-        let (rows, name) = (it.rows, it.name);
-        let found = frames.iter().map(move |frame| (rows(frame).iter().find(|row| row.name == *name), frame.seconds()));
+        let (rows, serial) = (it.rows, it.serial);
+        let found =
+            frames.iter().map(move |frame| (rows(frame).iter().find(|row| row.serial == serial), frame.seconds()));
         found.filter(|(_, seconds)| *seconds > 0.0)
     }
 
@@ -112,7 +117,7 @@ impl<'a> Compared<'a> {
             (came, seconds) = (came + arrived(row), seconds + lasted);
         }
         // A label that was not followed may have sent anything.
-        let is_followed = (it.rows)(self.before.last()?).iter().any(|row| row.name == *it.name);
+        let is_followed = (it.rows)(self.before.last()?).iter().any(|row| row.serial == it.serial);
         let before = Self::rows(self.before, it).filter(|(row, _)| row.is_some() || !is_followed);
         let usual = median(before.map(|(row, lasted)| (arrived(row) / lasted, lasted)))?;
         Some((came, seconds, usual))

@@ -34,7 +34,7 @@ pub(crate) struct Frame {
 #[derive(Clone, Debug)]
 pub(crate) struct Row {
     pub(crate) name: Arc<SampledName>,
-    serial: u64,
+    pub(super) serial: u64,
     pub(crate) admitted: u32,
     /// Requests whose callers left before the answer.
     pub(super) left: u32,
