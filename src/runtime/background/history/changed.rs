@@ -60,7 +60,7 @@ impl History {
         changes.extend(view.each(|it| view.waits(it)).into_iter().min_by(by_factor));
         let recent = || frames.iter().rev().take_while(|it| end.since(it.to) <= RECENT);
         let ago = |it: &Frame| text::seconds(end.since(it.to).as_secs_f64().round());
-        let gap = recent().find(|it| it.is_gap).map(|it| {
+        let gap = recent().find(|it| it.is_gap && self.is_driven).map(|it| {
             let lasted = text::seconds(f64::from(it.seconds()));
             format!("the process stood still for {lasted}, until {} ago", ago(it))
         });
@@ -77,18 +77,22 @@ struct Compared<'a> {
     before: &'a [Arc<Frame>],
 }
 
-/// The rows of a partition or of a label.
+/// The rows of all partitions, or of all labels, in a frame.
+type Rows = fn(&Frame) -> &[Row];
+
+/// A partition or a label.
 struct Subject<'a> {
     serial: u64,
     name: &'a Arc<SampledName>,
-    rows: fn(&Frame) -> &[Row],
+    rows: Rows,
+    is_partition: bool,
 }
 
 impl<'a> Compared<'a> {
     /// What has changed of labels, or else of partitions.
     fn each(&self, change: impl Fn(&Subject<'a>) -> Option<Change>) -> Vec<Change> {
-        let kinds: [fn(&Frame) -> &[Row]; 2] = [|it| &it.labels, |it| &it.partitions];
-        let of_kind = |rows: fn(&Frame) -> &[Row]| -> Vec<_> {
+        let kinds: [(Rows, bool); 2] = [(|it| &it.labels, false), (|it| &it.partitions, true)];
+        let of_kind = |(rows, is_partition): (Rows, bool)| -> Vec<_> {
             let mut busiest: BTreeMap<u64, (f32, &'a Arc<SampledName>)> = BTreeMap::new();
             for row in self.now.iter().chain(self.before.last()).flat_map(|frame| rows(frame)) {
                 busiest.entry(row.serial).or_insert((0.0, &row.name)).0 += row.arrived() as f32 + row.waiting;
@@ -96,12 +100,12 @@ impl<'a> Compared<'a> {
             let mut busiest: Vec<_> = busiest.into_iter().collect();
             busiest.sort_by(|(_, (a, _)), (_, (b, _))| b.total_cmp(a));
             let compared = busiest.into_iter().take(COMPARED);
-            compared.filter_map(|(serial, (_, name))| change(&Subject { serial, name, rows })).collect()
+            compared.filter_map(|(serial, (_, name))| change(&Subject { serial, name, rows, is_partition })).collect()
         };
         kinds.map(of_kind).into_iter().find(|it| !it.is_empty()).unwrap_or_default()
     }
 
-    /// The rows of a subject, each with the time that it is about. A partition in which nothing happened has none.
+    /// The rows of a subject, each with the time that it is about.
     fn rows(frames: &'a [Arc<Frame>], it: &Subject<'a>) -> impl Iterator<Item = (Option<&'a Row>, f32)> + Clone {
         let (rows, serial) = (it.rows, it.serial);
         let found =
@@ -116,9 +120,12 @@ impl<'a> Compared<'a> {
         for (row, lasted) in Self::rows(self.now, it) {
             (came, seconds) = (came + arrived(row), seconds + lasted);
         }
-        // A label that was not followed may have sent anything.
-        let is_followed = (it.rows)(self.before.last()?).iter().any(|row| row.serial == it.serial);
-        let before = Self::rows(self.before, it).filter(|(row, _)| row.is_some() || !is_followed);
+        // A partition in which nothing happened has no row; nor has a label that was not followed, and may have sent anything.
+        let before = Self::rows(self.before, it).filter(|(row, _)| row.is_some() || it.is_partition);
+        let known: f32 = before.clone().map(|(_, lasted)| lasted).sum();
+        if known < KNOWN {
+            return None;
+        }
         let usual = median(before.map(|(row, lasted)| (arrived(row) / lasted, lasted)))?;
         Some((came, seconds, usual))
     }

@@ -36,6 +36,8 @@ const GAP: Duration = Duration::from_secs(3);
 #[derive(Debug)]
 pub(crate) struct History {
     began: Timestamp,
+    /// Whether a driver takes samples: without one, a gap only says that there was no look.
+    is_driven: bool,
     last: HistorySample,
     /// The sample with which the present ten seconds began.
     base: HistorySample,
@@ -52,6 +54,7 @@ impl History {
     fn new(first: HistorySample) -> Self {
         Self {
             began: first.at,
+            is_driven: false,
             base: first.clone(),
             last: first,
             fine: VecDeque::new(),
@@ -154,6 +157,7 @@ impl Shared {
     pub(in crate::runtime) fn note_history(&self) {
         if let Some(history) = &mut *lock(&self.history) {
             self.note_history_in(history);
+            history.is_driven = true;
         }
     }
 
