@@ -4,7 +4,6 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use super::{Frame, History, Row};
 use crate::{
-    Timestamp,
     engine::{SampledName, text},
     runtime::{core::lock, shared::Shared},
 };
@@ -40,167 +39,176 @@ impl Shared {
 impl History {
     /// The largest changes first.
     fn changes(&self, is_fine: bool) -> Vec<String> {
-        let (end, frames) = (self.last.at, self.since(Timestamp::ZERO));
-        let now: Vec<_> = frames.iter().filter(|it| end.since(it.from) <= NOW + super::STEP).map(Arc::clone).collect();
-        let before: Vec<_> = frames.iter().filter(|it| end.since(it.to) >= BETWEEN).map(Arc::clone).collect();
+        let end = self.last.at;
+        let now: Vec<_> = self.fine.iter().filter(|it| end.since(it.from) <= NOW + super::STEP).collect();
+        let before: Vec<_> = self.coarse.iter().filter(|it| end.since(it.to) >= BETWEEN).collect();
         // Too short a time says nothing.
         let known: f32 = before.iter().map(|it| it.seconds()).sum();
         let before = if known < KNOWN { Vec::new() } else { before };
-        let view = Compared { now: &now, before: &before };
-        let mut changes = view.each(|it| view.takes(it));
-        changes.extend(view.each(|it| view.stopped(it)));
+        let kinds = [false, true].map(|is_partition| subjects(&now, &before, is_partition));
+        let mut changes = each(&kinds, Subject::takes);
+        changes.extend(each(&kinds, Subject::stopped));
         if !is_fine {
-            changes.extend(view.each(|it| view.sends(it)));
-            changes.extend(view.limit());
+            changes.extend(each(&kinds, Subject::sends));
+            changes.extend(of_limit(&now, &before));
         }
         let by_factor = |a: &Change, b: &Change| b.factor.total_cmp(&a.factor);
         changes.sort_by(by_factor);
         changes.truncate(MOST);
         // Waits come of the rest.
-        changes.extend(view.each(|it| view.waits(it)).into_iter().min_by(by_factor));
-        let recent = || frames.iter().rev().take_while(|it| end.since(it.to) <= RECENT);
+        changes.extend(each(&kinds, Subject::waits).into_iter().min_by(by_factor));
+        let frames = self.since(end.before(RECENT));
         let ago = |it: &Frame| text::seconds(end.since(it.to).as_secs_f64().round());
-        let gap = recent().find(|it| it.is_gap && self.is_driven).map(|it| {
+        let gap = frames.iter().rev().find(|it| it.is_gap && self.is_driven).map(|it| {
             let lasted = text::seconds(f64::from(it.seconds()));
             format!("the process stood still for {lasted}, until {} ago", ago(it))
         });
         let may_be_cause = !is_fine || !changes.is_empty();
-        let reload = recent().find(|it| it.reloads > 0 && may_be_cause);
+        let reload = frames.iter().rev().find(|it| it.reloads > 0 && may_be_cause);
         let reload = reload.map(|it| format!("settings reloaded {} ago", ago(it)));
         gap.into_iter().chain(reload).chain(changes.into_iter().map(|it| it.words)).collect()
     }
 }
 
-/// The last seconds, and the time before.
-struct Compared<'a> {
-    now: &'a [Arc<Frame>],
-    before: &'a [Arc<Frame>],
+/// What has changed of labels, or else of partitions: the former says more.
+fn each<'a>(kinds: &[Vec<Subject<'a>>; 2], change: fn(&Subject<'a>) -> Option<Change>) -> Vec<Change> {
+    let mut found = kinds.iter().map(|subjects| subjects.iter().filter_map(change).collect::<Vec<_>>());
+    found.find(|it| !it.is_empty()).unwrap_or_default()
 }
 
-/// The rows of all partitions, or of all labels, in a frame.
-type Rows = fn(&Frame) -> &[Row];
+/// Some time of a partition or of a label.
+#[derive(Default)]
+struct Side {
+    seconds: f32,
+    came: f32,
+    left: u32,
+    /// Waiting requests times seconds.
+    waited: f32,
+    /// Requests per second, and medians of round-trip times, each with the seconds that it held for.
+    rates: Vec<(f32, f32)>,
+    rtt: Vec<(f32, f32)>,
+}
 
-/// A partition or a label.
+impl Side {
+    fn add(&mut self, row: &Row, seconds: f32) {
+        let came = row.arrived() as f32;
+        (self.seconds, self.came, self.left) = (self.seconds + seconds, self.came + came, self.left + row.left);
+        self.waited += row.waiting * seconds;
+        self.rates.push((came / seconds, seconds));
+        self.rtt.extend(row.rtt.map(|[p50, _]| (p50, seconds)));
+    }
+
+    /// The time for which a request waits. By Little's law it is the line, divided by how many come per second.
+    fn wait(&self) -> Option<f32> {
+        (self.came > 0.0).then(|| self.waited / self.came)
+    }
+}
+
+/// A partition or a label: the last seconds, and the time before.
 struct Subject<'a> {
-    serial: u64,
-    name: &'a Arc<SampledName>,
-    rows: Rows,
-    is_partition: bool,
+    name: &'a SampledName,
+    now: Side,
+    before: Side,
 }
 
-impl<'a> Compared<'a> {
-    /// What has changed of labels, or else of partitions.
-    fn each(&self, change: impl Fn(&Subject<'a>) -> Option<Change>) -> Vec<Change> {
-        let kinds: [(Rows, bool); 2] = [(|it| &it.labels, false), (|it| &it.partitions, true)];
-        let of_kind = |(rows, is_partition): (Rows, bool)| -> Vec<_> {
-            let mut busiest: BTreeMap<u64, (f32, &'a Arc<SampledName>)> = BTreeMap::new();
-            for row in self.now.iter().chain(self.before.last()).flat_map(|frame| rows(frame)) {
-                busiest.entry(row.serial).or_insert((0.0, &row.name)).0 += row.arrived() as f32 + row.waiting;
+/// The partitions, or the labels, that are compared.
+fn subjects<'a>(now: &[&'a Arc<Frame>], before: &[&'a Arc<Frame>], is_partition: bool) -> Vec<Subject<'a>> {
+    let rows = |frame: &'a Frame| if is_partition { &*frame.partitions } else { &*frame.labels };
+    let mut busiest: BTreeMap<u64, (f32, &'a SampledName)> = BTreeMap::new();
+    for row in now.iter().chain(before.last()).flat_map(|frame| rows(frame)) {
+        busiest.entry(row.serial).or_insert((0.0, &*row.name)).0 += row.arrived() as f32 + row.waiting;
+    }
+    let mut busiest: Vec<_> = busiest.into_iter().collect();
+    busiest.sort_by(|(_, (a, _)), (_, (b, _))| b.total_cmp(a));
+    busiest.truncate(COMPARED);
+    let subject = |(serial, (_, name))| (serial, Subject { name, now: Side::default(), before: Side::default() });
+    let mut subjects: BTreeMap<u64, Subject<'a>> = busiest.into_iter().map(subject).collect();
+    let mut lasted = [0.0; 2];
+    for (frames, side) in [(now, 0), (before, 1)] {
+        for frame in frames.iter().filter(|frame| frame.seconds() > 0.0) {
+            lasted[side] += frame.seconds();
+            for row in rows(frame) {
+                if let Some(it) = subjects.get_mut(&row.serial) {
+                    [&mut it.now, &mut it.before][side].add(row, frame.seconds());
+                }
             }
-            let mut busiest: Vec<_> = busiest.into_iter().collect();
-            busiest.sort_by(|(_, (a, _)), (_, (b, _))| b.total_cmp(a));
-            let compared = busiest.into_iter().take(COMPARED);
-            compared.filter_map(|(serial, (_, name))| change(&Subject { serial, name, rows, is_partition })).collect()
-        };
-        kinds.map(of_kind).into_iter().find(|it| !it.is_empty()).unwrap_or_default()
-    }
-
-    /// The rows of a subject, each with the time that it is about.
-    fn rows(frames: &'a [Arc<Frame>], it: &Subject<'a>) -> impl Iterator<Item = (Option<&'a Row>, f32)> + Clone {
-        let (rows, serial) = (it.rows, it.serial);
-        let found =
-            frames.iter().map(move |frame| (rows(frame).iter().find(|row| row.serial == serial), frame.seconds()));
-        found.filter(|(_, seconds)| *seconds > 0.0)
-    }
-
-    /// The requests that came in the last seconds, and how long these were; and how many came per second before.
-    fn load(&self, it: &Subject<'a>) -> Option<(f32, f32, f32)> {
-        let arrived = |row: Option<&Row>| row.map_or(0.0, |row| row.arrived() as f32);
-        let (mut came, mut seconds) = (0.0, 0.0);
-        for (row, lasted) in Self::rows(self.now, it) {
-            (came, seconds) = (came + arrived(row), seconds + lasted);
         }
-        // A partition in which nothing happened has no row; nor has a label that was not followed, and may have sent anything.
-        let before = Self::rows(self.before, it).filter(|(row, _)| row.is_some() || it.is_partition);
-        let known: f32 = before.clone().map(|(_, lasted)| lasted).sum();
-        if known < KNOWN {
-            return None;
+    }
+    let mut subjects: Vec<_> = subjects.into_values().collect();
+    for it in subjects.iter_mut().filter(|_| is_partition) {
+        // Nothing happened in a partition without a row. A label without one was not followed, and may have sent anything.
+        for (side, lasted) in [&mut it.now, &mut it.before].into_iter().zip(lasted) {
+            side.rates.push((0.0, lasted - side.seconds));
+            side.seconds = lasted;
         }
-        let usual = median(before.map(|(row, lasted)| (arrived(row) / lasted, lasted)))?;
-        Some((came, seconds, usual))
+    }
+    subjects
+}
+
+impl Subject<'_> {
+    /// The requests per second of the time before, and how many that were in as long a time as the last seconds.
+    fn expected(&self) -> Option<(f32, f32)> {
+        let usual = median(&self.before.rates).filter(|_| self.before.seconds >= KNOWN)?;
+        Some((usual, usual * self.now.seconds))
     }
 
-    /// A subject that sends far more than before.
-    fn sends(&self, it: &Subject<'a>) -> Option<Change> {
-        let (came, seconds, usual) = self.load(it)?;
-        let expected = usual * seconds;
+    /// Whether it sends far more than before.
+    fn sends(&self) -> Option<Change> {
+        let (usual, expected) = self.expected()?;
+        let came = self.now.came;
         let is_more = came >= expected * FACTOR && came - expected >= DEVIATIONS * expected.max(1.0).sqrt();
-        let [now, before] = [came / seconds, usual].map(|it| text::rate(it.into()));
-        let words = format!("{} sends {now}, {before} before", name(it));
-        is_more.then(|| Change { factor: came / expected.max(1.0), words })
+        is_more.then(|| {
+            let words = [came / self.now.seconds, usual].map(|it| text::rate(it.into()));
+            self.change(came / expected.max(1.0), "sends", words)
+        })
     }
 
-    /// A subject that sends nothing any more.
-    fn stopped(&self, it: &Subject<'a>) -> Option<Change> {
-        let (came, seconds, usual) = self.load(it)?;
-        let expected = usual * seconds;
-        // Callers that leave the line come as well.
-        let leave = Self::rows(self.now, it).any(|(row, _)| row.is_some_and(|row| row.left > 0));
-        let has_stopped = came == 0.0 && !leave && expected >= DEVIATIONS * FACTOR;
-        let words = format!("{} sends nothing, {} before", name(it), text::rate(usual.into()));
-        has_stopped.then_some(Change { factor: expected, words })
+    /// Whether it sends nothing any more. Callers that leave the line come as well.
+    fn stopped(&self) -> Option<Change> {
+        let (usual, expected) = self.expected()?;
+        let has_stopped = self.now.came == 0.0 && self.now.left == 0 && expected >= DEVIATIONS * FACTOR;
+        has_stopped.then(|| self.change(expected, "sends", ["nothing".to_owned(), text::rate(usual.into())]))
     }
 
-    /// A subject whose requests take far longer than before.
-    fn takes(&self, it: &Subject<'a>) -> Option<Change> {
-        let times = |frames| median(Self::rows(frames, it).filter_map(|(row, lasted)| Some((row?.rtt?[0], lasted))));
-        let (now, usual) = (times(self.now)?, times(self.before)?);
-        let [took, before] = [now, usual].map(|it| text::seconds(it.into()));
-        let words = format!("{} takes {took}, {before} before", name(it));
-        let (came, ..) = self.load(it)?;
+    /// Whether its requests take far longer than before.
+    fn takes(&self) -> Option<Change> {
+        let (now, usual) = (median(&self.now.rtt)?, median(&self.before.rtt)?);
         // Of times that are spread exponentially, a part of 2^-f is above f medians. That half of n are is no more likely than
         // 2^n 2^(-f n / 2), which is one in ten million from here on.
-        let is_longer = now >= usual * (FACTOR + 46.0 / came.max(1.0));
-        is_longer.then_some(Change { factor: now / usual, words })
+        let is_longer = now >= usual * (FACTOR + 46.0 / self.now.came.max(1.0)) && self.before.seconds >= KNOWN;
+        is_longer.then(|| self.change(now / usual, "takes", [now, usual].map(|it| text::seconds(it.into()))))
     }
 
-    /// A subject whose requests wait far longer than before, and longer than they take. By Little's law a request waits for as long
-    /// as the line is, divided by how many come per second.
-    fn waits(&self, it: &Subject<'a>) -> Option<Change> {
-        let wait = |frames| {
-            let (mut waiting, mut came) = (0.0, 0.0);
-            for (row, lasted) in Self::rows(frames, it).filter_map(|(row, lasted)| Some((row?, lasted))) {
-                (waiting, came) = (waiting + row.waiting * lasted, came + row.arrived() as f32);
-            }
-            (came > 0.0).then(|| waiting / came)
-        };
-        let takes = median(Self::rows(self.now, it).filter_map(|(row, lasted)| Some((row?.rtt?[0], lasted))));
-        let (now, usual) = (wait(self.now)?, wait(self.before)?);
-        let [waited, before] = [now, usual].map(|it| text::seconds(it.into()));
-        let words = format!("{} waits {waited}, {before} before", name(it));
-        let is_longer = now >= usual * FACTOR && now >= takes.unwrap_or(0.0) && now > 0.01;
-        is_longer.then(|| Change { factor: now / usual.max(0.01), words })
+    /// Whether its requests wait far longer than before, and longer than they take.
+    fn waits(&self) -> Option<Change> {
+        let (now, usual) = (self.now.wait()?, self.before.wait()?);
+        let takes = median(&self.now.rtt).unwrap_or(0.0);
+        let is_longer = now >= usual * FACTOR && now >= takes && now > 0.01;
+        let words = || [now, usual].map(|it| text::seconds(it.into()));
+        is_longer.then(|| self.change(now / usual.max(0.01), "waits", words()))
     }
 
-    fn limit(&self) -> Option<Change> {
-        let limit = |frames: &[Arc<Frame>]| median(frames.iter().map(|it| (it.limit, it.seconds())));
-        let (now, usual) = (limit(self.now)?, limit(self.before)?);
-        let factor = (usual / now).max(now / usual);
-        (factor > FACTOR * 0.9).then(|| Change { factor, words: format!("the limit is {now:.0}, {usual:.0} before") })
+    fn change(&self, factor: f32, verb: &str, [now, before]: [String; 2]) -> Change {
+        let SampledName { namespace, name, .. } = self.name;
+        let namespace = if namespace.is_empty() { String::new() } else { text::name(namespace) + ":" };
+        Change { factor, words: format!("{namespace}{} {verb} {now}, {before} before", text::name(name)) }
     }
 }
 
-/// The name of a subject, as a sentence has it.
-fn name(it: &Subject<'_>) -> String {
-    let SampledName { namespace, name, .. } = &**it.name;
-    let namespace = if namespace.is_empty() { String::new() } else { text::name(namespace) + ":" };
-    namespace + &text::name(name)
+fn of_limit(now: &[&Arc<Frame>], before: &[&Arc<Frame>]) -> Option<Change> {
+    let limit = |frames: &[&Arc<Frame>]| {
+        let limits: Vec<_> = frames.iter().map(|it| (it.limit, it.seconds())).collect();
+        median(&limits)
+    };
+    let (now, usual) = (limit(now)?, limit(before)?);
+    let factor = (usual / now).max(now / usual);
+    (factor > FACTOR * 0.9).then(|| Change { factor, words: format!("the limit is {now:.0}, {usual:.0} before") })
 }
 
-/// The median of values, each with the time that it held for; none of too short a time.
-fn median(values: impl Iterator<Item = (f32, f32)>) -> Option<f32> {
-    let mut values: Vec<_> = values.collect();
-    values.sort_by(|(a, _), (b, _)| a.total_cmp(b));
+/// The median of values, each with the time that it held for.
+fn median(values: &[(f32, f32)]) -> Option<f32> {
+    let mut values = values.to_vec();
+    values.sort_unstable_by(|(a, _), (b, _)| a.total_cmp(b));
     let half = values.iter().map(|(_, lasted)| lasted).sum::<f32>() / 2.0;
     let mut sum = 0.0;
     values.into_iter().find_map(|(value, lasted)| {
