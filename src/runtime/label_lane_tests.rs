@@ -1,4 +1,4 @@
-//! Lanes for labels. A quiet handle lends slots to labels, and caps bind there, whatever changes and however many threads come.
+//! Lanes for labels. A quiet handle lends slots to labels. Caps bind there while the limit, the caps and the threads change.
 
 use std::{
     sync::{

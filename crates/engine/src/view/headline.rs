@@ -111,7 +111,7 @@ impl Engine {
     /// Returns the name of a label with its namespace, as a sentence has it.
     pub(super) fn full_name(&self, id: LabelId) -> String {
         let label = self.quotas.label(id);
-        full_name(label.namespace(), label.name())
+        text::full_name(label.namespace(), label.name())
     }
 
     /// Returns the label that was rejected most often in the last seconds.
@@ -250,14 +250,9 @@ fn who(it: &HealthSnapshot, whole: &Snapshot, cap: Option<usize>) -> String {
         });
     }
     if let Some(label) = label {
-        parts.push(format!("most of them of {}", full_name(&label.namespace, &label.name)));
+        parts.push(format!("most of them of {}", text::full_name(&label.namespace, &label.name)));
     }
     parts.join(", ")
-}
-
-fn full_name(namespace: &str, name: &str) -> String {
-    let namespace = if namespace.is_empty() { String::new() } else { text::name(namespace) + ":" };
-    namespace + &text::name(name)
 }
 
 /// Whether it has to be told what holds the slots: they are scarce, or they are not given back.
@@ -355,7 +350,7 @@ fn advice(health: Health, it: &HealthSnapshot, cause: &Cause<'_>) -> String {
         (Health::Busy, _) => "nothing, if the waits are short",
         (Health::Throttled, _) => {
             return own_rule(
-                &it.label.as_ref().map_or_else(|| "LABEL".to_owned(), |it| full_name(&it.namespace, &it.name)),
+                &it.label.as_ref().map_or_else(|| "LABEL".to_owned(), |it| text::full_name(&it.namespace, &it.name)),
             );
         }
         (Health::StoreSlow, _) => "look at the store and at the way to it",

@@ -37,6 +37,12 @@ pub fn name(name: &str) -> String {
     if characters.next().is_some() { cut + "…" } else { cut }
 }
 
+/// Returns the name of a label with its namespace, if it has one.
+pub fn full_name(namespace: &str, label: &str) -> String {
+    let namespace = if namespace.is_empty() { String::new() } else { name(namespace) + ":" };
+    namespace + &name(label)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -189,9 +189,8 @@ impl Subject<'_> {
     }
 
     fn change(&self, factor: f32, verb: &str, [now, before]: [String; 2]) -> Change {
-        let SampledName { namespace, name, .. } = self.name;
-        let namespace = if namespace.is_empty() { String::new() } else { text::name(namespace) + ":" };
-        Change { factor, words: format!("{namespace}{} {verb} {now}, {before} before", text::name(name)) }
+        let name = text::full_name(&self.name.namespace, &self.name.name);
+        Change { factor, words: format!("{name} {verb} {now}, {before} before") }
     }
 }
 

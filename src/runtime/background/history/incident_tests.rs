@@ -344,7 +344,7 @@ fn the_first_line_tells_of_incidents_that_are_drawn() {
         wrong = std::array::from_fn(|it| wrong[it] + found[it]);
     }
     println!("{played} incidents; wrong about what is hurt, what holds, what changed: {wrong:?}");
-    assert!(wrong.iter().all(|it| it * 10 <= played), "{wrong:?} of {played}");
+    assert!([20, 20, 10].iter().zip(wrong).all(|(one_in, wrong)| one_in * wrong <= played), "{wrong:?} of {played}");
 }
 
 /// A day whose load goes up and down as days do: nothing is said of it. Without `INCIDENTS`, the four hours in which it rises most.
