@@ -184,8 +184,9 @@ pub mod generic {
 #[cfg(feature = "introspect")]
 pub mod introspection {
     pub use crate::introspect::wire::{
-        CaptureStatus, EntryKind, HistoryFrame, HistoryPage, HistoryRejection, HistoryRow, Identity, JournalPage,
-        Label, LabelPage, LabelSort, Overview, Partition, PartitionSection, Partitions, Readiness, Section, WaiterPage,
+        CaptureStatus, EntryKind, Foremost, HistoryFrame, HistoryPage, HistoryRejection, HistoryRow, Identity,
+        JournalPage, Label, LabelPage, LabelSort, Overview, Partition, PartitionSection, Partitions, Readiness,
+        Section, WaiterPage,
     };
     pub use crate::introspect::{Introspection, IntrospectionFuture};
 }

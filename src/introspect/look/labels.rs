@@ -6,7 +6,7 @@ use crate::{
     engine::{LabelRow, LabelSnapshot, LabelStatus, Subject, normal},
     introspect::{
         http::LabelQuery,
-        wire::{Label, LabelPage, LabelSort, Section, class_name},
+        wire::{Foremost, Label, LabelPage, LabelSort, Partition, Section, class_name},
     },
     runtime::Admission,
 };
@@ -24,11 +24,28 @@ struct Group<'a> {
     admitted: u64,
     rejected: u64,
     rejected_per_second: f64,
+    left_per_second: f64,
 }
 
 /// A page of the labels that are known.
 pub(in crate::introspect) fn label_page(admission: &Admission, query: &LabelQuery) -> LabelPage {
-    let (rows, total) = rows(admission, query);
+    page_of(admission, query, rows(admission))
+}
+
+/// A page of the labels that are known, and which labels and partitions suffer or hold most.
+pub(super) fn label_page_and_foremost(
+    admission: &Admission,
+    query: &LabelQuery,
+    partitions: &[Partition],
+) -> (LabelPage, Vec<Foremost>) {
+    let rows = rows(admission);
+    let foremost = foremost(&rows, partitions);
+    (page_of(admission, query, rows), foremost)
+}
+
+fn page_of(admission: &Admission, query: &LabelQuery, mut rows: Vec<LabelRow>) -> LabelPage {
+    let total = rows.chunk_by(same_label).count();
+    rows.retain(|row| query.wants(&row.namespace, &row.name));
     let mut groups: Vec<_> = rows.chunk_by(same_label).map(Group::of).collect();
     let mut by_status = BTreeMap::new();
     for group in &groups {
@@ -45,6 +62,66 @@ pub(in crate::introspect) fn label_page(admission: &Admission, query: &LabelQuer
     let end = query.offset.saturating_add(query.limit);
     let next_offset = (end < matched).then_some(end);
     LabelPage { total, matched, by_status, offset: query.offset, limit: query.limit, next_offset, labels }
+}
+
+/// Requests that get no answer in a second, and those that wait for it now.
+#[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
+fn harm(rejected: f64, left: f64, waiting: usize) -> f64 {
+    rejected + left + waiting as f64
+}
+
+/// The labels and partitions that suffer or hold most, alternately, the one with most harm first.
+#[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
+fn foremost(rows: &[LabelRow], partitions: &[Partition]) -> Vec<Foremost> {
+    /// Rows of the table.
+    const MOST: usize = 5;
+    let groups: Vec<_> = rows.chunk_by(same_label).map(Group::of).filter(|it| it.is_named()).collect();
+    let partitions: Vec<_> = partitions.iter().map(Foremost::from).collect();
+    let of_partition =
+        |it: &Foremost| [harm(it.rejected_per_second, it.left_per_second, it.waiting), it.in_flight as f64];
+    let mut all: Vec<_> = groups.iter().map(|it| ([it.harm(), it.in_flight as f64], Some(it))).collect();
+    // Labels say more, where they account for most of it.
+    let are_few = |by: usize| {
+        let labels: f64 = all.iter().map(|it| it.0[by]).sum();
+        labels * 2.0 < partitions.iter().map(|it| of_partition(it)[by]).sum()
+    };
+    if are_few(0) || are_few(1) {
+        all.extend(partitions.iter().map(|it| (of_partition(it), None)));
+    }
+    let orders = [0, 1].map(|by| {
+        let mut order: Vec<_> = (0..all.len()).filter(|&it| all[it].0[by] > 0.0).collect();
+        order.sort_by(|&a, &b| all[b].0[by].total_cmp(&all[a].0[by]));
+        order
+    });
+    let mut found = Vec::new();
+    for place in 0..MOST {
+        for it in orders.iter().filter_map(|order| order.get(place)) {
+            if !found.contains(it) {
+                found.push(*it);
+            }
+        }
+    }
+    let told = found.into_iter().take(MOST).map(|it| match all[it].1 {
+        Some(group) => group.foremost(),
+        None => partitions[it - groups.len()].clone(),
+    });
+    told.collect()
+}
+
+impl From<&Partition> for Foremost {
+    fn from(it: &Partition) -> Self {
+        let it = &it.snapshot;
+        Self {
+            kind: "partition".into(),
+            name: it.name.clone(),
+            in_flight: it.in_flight,
+            held_seconds: it.recent.held_seconds,
+            waiting: it.waiting + it.at_gate,
+            rejected_per_second: it.recent.rejected_per_second,
+            left_per_second: it.recent.left_per_second,
+            ..Self::default()
+        }
+    }
 }
 
 /// A label by its name, if it is known.
@@ -66,10 +143,10 @@ fn of_classes(classes: Vec<LabelSnapshot>) -> Option<Label> {
     })
 }
 
-/// The rows of all labels whose names are wanted, sorted by name, and how many labels there are in all.
+/// The rows of all labels, sorted by name.
 ///
 /// They are not all of the same moment: looking at ten thousand in one turn would make others wait.
-fn rows(admission: &Admission, query: &LabelQuery) -> (Vec<LabelRow>, usize) {
+fn rows(admission: &Admission) -> Vec<LabelRow> {
     let mut rows = Vec::new();
     let mut from = Some(0);
     while let Some(at) = from {
@@ -78,9 +155,7 @@ fn rows(admission: &Admission, query: &LabelQuery) -> (Vec<LabelRow>, usize) {
     rows.sort_unstable_by(|a, b| identity(a).cmp(&identity(b)));
     // One that was forgotten and came back meanwhile may have been met twice.
     rows.dedup_by(|a, b| identity(a) == identity(b));
-    let total = rows.chunk_by(same_label).count();
-    rows.retain(|row| query.wants(&row.namespace, &row.name));
-    (rows, total)
+    rows
 }
 
 fn identity(row: &LabelRow) -> impl Ord {
@@ -109,6 +184,30 @@ impl<'a> Group<'a> {
             admitted: rows.iter().map(|row| row.admitted).sum(),
             rejected: rows.iter().map(|row| row.rejected).sum(),
             rejected_per_second: rows.iter().map(|row| row.rejected_per_second).sum(),
+            left_per_second: rows.iter().map(|row| row.left_per_second).sum(),
+        }
+    }
+
+    fn is_named(&self) -> bool {
+        self.rows.first().is_some_and(|row| !row.name.is_empty())
+    }
+
+    fn harm(&self) -> f64 {
+        harm(self.rejected_per_second, self.left_per_second, self.waiting)
+    }
+
+    fn foremost(&self) -> Foremost {
+        let of = |field: fn(&LabelRow) -> &str| self.rows.first().map(|it| field(it).to_owned()).unwrap_or_default();
+        Foremost {
+            kind: "label".into(),
+            namespace: of(|it| &it.namespace),
+            name: of(|it| &it.name),
+            in_flight: self.in_flight,
+            held_seconds: self.rows.iter().map(|row| row.held_seconds).fold(0.0, f64::max),
+            waiting: self.waiting,
+            oldest_wait_seconds: self.oldest_wait,
+            rejected_per_second: self.rejected_per_second,
+            left_per_second: self.left_per_second,
         }
     }
 
@@ -122,6 +221,7 @@ impl<'a> Group<'a> {
             LabelSort::Admitted => self.admitted.cmp(&other.admitted),
             LabelSort::Rejected => self.rejected.cmp(&other.rejected),
             LabelSort::RejectedPerSecond => self.rejected_per_second.total_cmp(&other.rejected_per_second),
+            LabelSort::Harm => self.harm().total_cmp(&other.harm()),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The handle as a whole, and its partitions.
 
-use super::label_page;
+use super::labels::label_page_and_foremost;
 use crate::{
     Timestamp,
     engine::{Histogram, Snapshot},
@@ -14,14 +14,16 @@ use crate::{
 /// All there is to see, of the labels one page; and how long ago the handle was made, in seconds.
 pub(in crate::introspect) fn overview(admission: &Admission, query: &LabelQuery) -> (Overview, f64) {
     let (snapshot, partitions, now) = look(admission);
+    let (labels, foremost) = label_page_and_foremost(admission, query, &partitions);
     (
         Overview {
             identity: None,
             ready: admission.is_ready(),
             available: snapshot.available(),
             utilisation: snapshot.utilisation(),
+            foremost,
             partitions,
-            labels: label_page(admission, query),
+            labels,
             #[cfg(feature = "capture")]
             capture: admission.rolling_capture().map(Into::into),
             #[cfg(not(feature = "capture"))]

@@ -14,11 +14,13 @@ pub enum LabelSort {
     Rejected,
     /// By rejections per second over the last five to ten seconds.
     RejectedPerSecond,
+    /// By requests that are refused or whose callers leave, per second, and those that wait.
+    Harm,
 }
 
 impl LabelSort {
     /// All words.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Label,
         Self::Status,
         Self::Leased,
@@ -27,6 +29,7 @@ impl LabelSort {
         Self::Admitted,
         Self::Rejected,
         Self::RejectedPerSecond,
+        Self::Harm,
     ];
 
     /// The code.
@@ -40,6 +43,7 @@ impl LabelSort {
             Self::Admitted => "admitted",
             Self::Rejected => "rejected",
             Self::RejectedPerSecond => "rejected_per_second",
+            Self::Harm => "harm",
         }
     }
 }

@@ -139,6 +139,8 @@ impl From<&LastSeconds> for RecentSnapshot {
             rejected: occurred.map(|(reason, count)| (reason.as_str().into(), last.per_second(count))).collect(),
             would_reject_per_second: last.per_second(last.would_reject),
             rejected_below_share: last.is_rejected_below_share,
+            left_per_second: last.per_second(last.left),
+            held_seconds: last.held.each().as_secs_f64(),
         }
     }
 }

@@ -85,4 +85,8 @@ pub struct RecentSnapshot {
     pub would_reject_per_second: f64,
     /// Whether requests were rejected for want of capacity while the partition ran fewer than its share.
     pub rejected_below_share: bool,
+    /// Requests whose callers left before the answer per second.
+    pub left_per_second: f64,
+    /// Time for which each slot is held, in seconds, judged from how many came back.
+    pub held_seconds: f64,
 }

@@ -78,6 +78,9 @@ pub struct LabelSnapshot {
     /// Requests of the label that were rejected per second, over the last five to ten seconds.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
     pub rejected_per_second: f64,
+    /// Requests of the label whose callers left before the answer per second, over the same time.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    pub left_per_second: f64,
     /// What most rejections of these seconds stand for, if they are more than the admitted requests: `saturated`, `throttled` or
     /// `unavailable`. The `status` is that of the next request alone.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
@@ -106,6 +109,9 @@ pub struct LabelRow {
     pub admitted: u64,
     pub rejected: u64,
     pub rejected_per_second: f64,
+    pub left_per_second: f64,
+    /// Time for which each of its slots is held, judged from how many came back in the last seconds.
+    pub held_seconds: f64,
 }
 
 impl Engine {
@@ -176,6 +182,7 @@ impl Engine {
 
     fn label_row(&self, id: LabelId, label: &Label) -> LabelRow {
         let totals = self.telemetry.totals(id);
+        let window = self.telemetry.label_window(self.now, id, label.running());
         LabelRow {
             id,
             class: label.class(),
@@ -188,10 +195,9 @@ impl Engine {
             oldest_wait_seconds: self.oldest_wait(id, label),
             admitted: totals.admitted,
             rejected: totals.rejected(),
-            rejected_per_second: self
-                .telemetry
-                .label_window(self.now, id, label.running())
-                .map_or(0.0, |it| it.per_second(it.rejected())),
+            rejected_per_second: window.map_or(0.0, |it| it.per_second(it.rejected())),
+            left_per_second: window.map_or(0.0, |it| it.per_second(it.left)),
+            held_seconds: window.map_or(0.0, |it| it.held.each().as_secs_f64()),
         }
     }
 
@@ -229,6 +235,7 @@ impl Engine {
             rejected: totals.rejected(),
             would_reject: totals.would_reject,
             rejected_per_second: window.map_or(0.0, |it| it.per_second(it.rejected())),
+            left_per_second: window.map_or(0.0, |it| it.per_second(it.left)),
             lately: window.and_then(|it| it.mostly_rejected()).map(LabelStatus::from),
             without_store: gone.and_then(|it| it.rules().without_store()).map(Cow::Borrowed),
         }
