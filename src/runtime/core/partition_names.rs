@@ -1,15 +1,19 @@
 //! The names of partitions, read without the lock.
 
 use std::sync::{
-    Arc, PoisonError, RwLock,
+    Arc, Mutex, PoisonError, RwLock,
     atomic::{AtomicBool, Ordering},
 };
 
+use super::lock;
 use crate::engine::{Engine, PartitionId};
 
 /// Names that are compared one by one, at most: most names that differ do so in length, which is quicker than any
 /// order.
 const FEW: usize = 16;
+/// Unknown names that are counted, and how long each may be, in bytes.
+const MOST_UNKNOWN: usize = 8;
+const LONGEST_UNKNOWN: usize = 200;
 
 /// The names of the partitions of a handle.
 #[derive(Debug)]
@@ -20,6 +24,9 @@ pub(super) struct PartitionNames {
     /// Names of partitions that a reload added, whose numbers follow, and whether there are any.
     added: RwLock<Vec<Arc<str>>>,
     has_added: AtomicBool,
+    /// The most frequent names that no partition has, each with a count of its requests that is too high rather than too low
+    /// (Space-Saving; Metwally, Agrawal and El Abbadi, 2005).
+    unknown: Mutex<Vec<(String, u64)>>,
 }
 
 impl PartitionNames {
@@ -27,7 +34,7 @@ impl PartitionNames {
         let names: Vec<Arc<str>> = engine.partitions().map(|(_, name, _)| Arc::from(name)).collect();
         let mut sorted: Vec<_> = PartitionId::all().take(names.len()).collect();
         sorted.sort_unstable_by_key(|&partition| &names[partition.index()]);
-        Self { names, sorted, added: RwLock::default(), has_added: AtomicBool::new(false) }
+        Self { names, sorted, added: RwLock::default(), has_added: AtomicBool::new(false), unknown: Mutex::default() }
     }
 
     /// Returns the names that the handle was built with.
@@ -49,7 +56,31 @@ impl PartitionNames {
             let found = self.sorted.binary_search_by(|&partition| (*self.names[partition.index()]).cmp(name));
             found.ok().map(|position| self.sorted[position])
         };
-        found.or_else(|| self.added_number(name)).unwrap_or(PartitionId::DEFAULT)
+        found.or_else(|| self.added_number(name)).unwrap_or_else(|| {
+            self.count_unknown(name);
+            PartitionId::DEFAULT
+        })
+    }
+
+    /// Counts a request with a name that no partition has. Where another request is counted just now, this one is not.
+    #[cold]
+    fn count_unknown(&self, name: &str) {
+        let unknown = if name.len() <= LONGEST_UNKNOWN { self.unknown.try_lock().ok() } else { None };
+        let Some(mut unknown) = unknown else { return };
+        if let Some((_, count)) = unknown.iter_mut().find(|(known, _)| known == name) {
+            *count += 1;
+        } else if unknown.len() < MOST_UNKNOWN {
+            unknown.push((name.to_owned(), 1));
+        } else if let Some(rarest) = unknown.iter_mut().min_by_key(|(_, count)| *count) {
+            *rarest = (name.to_owned(), rarest.1 + 1);
+        }
+    }
+
+    /// Returns the most frequent names that no partition has, the most frequent first.
+    pub(super) fn unknown(&self) -> Vec<String> {
+        let mut unknown = lock(&self.unknown).clone();
+        unknown.sort_by(|(_, a), (_, b)| b.cmp(a));
+        unknown.into_iter().map(|(name, _)| name).collect()
     }
 
     /// Returns the number of a partition that came with a reload.

@@ -215,6 +215,11 @@ impl Core {
         self.partitions.number(name)
     }
 
+    /// Returns the names of partitions that requests have and no setting knows, the most frequent first.
+    pub(in crate::runtime) fn unknown_partitions(&self) -> Vec<String> {
+        self.partitions.unknown()
+    }
+
     /// Returns the number of the partition of a request.
     #[inline]
     pub(crate) fn partition_of(&self, ticket: &Ticket<'_>) -> PartitionId {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::engine::Unmet;
+use crate::engine::{Unmet, text};
 use crate::runtime::shared::Shared;
 
 impl Shared {
@@ -16,7 +16,8 @@ impl Shared {
                  request comes too late for its caller (patience); give it a larger share, or lend less of it (`lend`)"
             )
         });
-        unmet.as_ref().map_or_else(Vec::new, in_words).into_iter().chain(slow).collect()
+        let unmet = unmet.as_ref().map_or_else(Vec::new, |unmet| in_words(unmet, &self.unknown_partitions()));
+        unmet.into_iter().chain(slow).collect()
     }
 
     /// Returns the warnings about partitions whose callers leave.
@@ -32,8 +33,14 @@ impl Shared {
     }
 }
 
-fn in_words(unmet: &Unmet) -> Vec<String> {
+fn in_words(unmet: &Unmet, unknown: &[String]) -> Vec<String> {
     let requests = unmet.requests;
+    let unknown: Vec<_> = unknown.iter().take(3).map(|name| text::name(name)).collect();
+    let do_come = if unknown.is_empty() {
+        String::new()
+    } else {
+        format!(" Requests of {} come, which no setting knows.", unknown.join(", "))
+    };
     let partitions = (!unmet.partitions.is_empty()).then(|| {
         let names = unmet.partitions.join(", ");
         let question = if unmet.are_all_partitions {
@@ -41,7 +48,7 @@ fn in_words(unmet: &Unmet) -> Vec<String> {
         } else {
             "do classifier and settings agree on the names?"
         };
-        format!("none of {requests} requests was of the partitions {names}: {question}")
+        format!("none of {requests} requests was of the partitions {names}: {question}{do_come}")
     });
     let classes = unmet.classes.iter().map(|(class, twin)| {
         let hint = twin.as_ref().map_or_else(

@@ -112,7 +112,7 @@ pub(crate) async fn all() -> Vec<Incident> {
     let maybe: &[&str] = &["AdmissionSaturated", "AdmissionQueueFills"];
     let noisy = Expected {
         which: &["noisy refused "],
-        why: &["noisy sends more than its share"],
+        why: &["noisy holds "],
         what_now: &["have noisy send less, or give it a cap or a rate"],
         fields: &[("/health/rejected/0/name", "noisy")],
         maybe,

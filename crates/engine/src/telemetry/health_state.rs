@@ -23,8 +23,7 @@ pub(super) struct HealthState {
     partitions: Vec<Recent>,
     labels: WindowsByLabel,
     judge: Judge,
-    /// Partitions whose callers left, most of them, while the handle was busy: in the last seconds, and ever.
-    leaving: BTreeSet<PartitionId>,
+    /// Partitions whose callers left, most of them, while the handle was busy.
     have_left: BTreeSet<PartitionId>,
 }
 
@@ -58,8 +57,7 @@ impl HealthState {
             let leaving = all.filter(|((it, counts), partition)| {
                 is_busy && it.since(now, counts, of_partition(*partition)).have_most_left()
             });
-            self.leaving = leaving.map(|(_, partition)| partition).collect();
-            self.have_left.extend(&self.leaving);
+            self.have_left.extend(leaving.map(|(_, partition)| partition));
         }
         // A small label of which most is rejected must not hide behind the many requests of its partition.
         let with_most = |most| {
@@ -112,9 +110,8 @@ impl HealthState {
 }
 
 impl Telemetry {
-    /// Returns the partitions whose callers leave before the answer, most of them, while the handle is busy; and those of which that
-    /// was ever so.
-    pub(crate) const fn leaving(&self) -> (&BTreeSet<PartitionId>, &BTreeSet<PartitionId>) {
-        (&self.health.leaving, &self.health.have_left)
+    /// Returns the partitions whose callers left before the answer, most of them, while the handle was busy.
+    pub(crate) const fn have_left(&self) -> &BTreeSet<PartitionId> {
+        &self.health.have_left
     }
 }

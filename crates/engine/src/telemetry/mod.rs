@@ -364,12 +364,12 @@ impl Telemetry {
         of_label: impl Fn(LabelId) -> LabelGauges,
     ) -> bool {
         let is_second_over = self.is_second_over(now);
-        let had_left = self.leaving().1.len();
+        let had_left = self.have_left().len();
         self.health.judge(now, inputs, &self.counts, &self.totals, of_partition, of_label);
         if is_second_over {
             self.follow_labels(now);
         }
-        self.leaving().1.len() > had_left
+        self.have_left().len() > had_left
     }
 
     /// Returns the state of the handle in a word, and since when.

@@ -2,10 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::{
-    HealthSnapshot, PartitionSnapshot, RecentSnapshot, RejectedSnapshot, Snapshot, incident::Holder, limit::compared,
-    text,
-};
+use super::{HealthSnapshot, RecentSnapshot, RejectedSnapshot, Snapshot, incident::Holder, limit::compared, text};
 use crate::{
     Engine, Reason, Timestamp,
     ids::{LabelId, PartitionId},
@@ -45,6 +42,7 @@ impl Engine {
             would_reject_per_second: sum(|it| it.per_second(it.would_reject)),
             rejected: refused,
             label: self.worst_label(),
+            stuck_slots: 0,
             changed: Vec::new(),
             without_store: if matches!(health, Health::StoreGone | Health::StoreQuiet) {
                 self.quotas.without_store().into_iter().map(Cow::Borrowed).collect()
@@ -53,10 +51,11 @@ impl Engine {
             },
         };
         let (holder, in_line) = (self.holder(), self.longest_line());
+        found.stuck_slots = holder.as_ref().filter(|it| it.is_stuck).map_or(0, |it| it.slots);
         let cause = match (&holder, &in_line) {
             (Some(holder), _) if holder.is_stuck && holder.has_most => Cause::Stuck(holder.requests()),
             (_, Some(line)) if health == Health::Busy && line.rule.is_some() => Cause::OwnRule(line.name.clone()),
-            _ => Cause::of(&found, whole),
+            _ => Cause::of(holder.as_ref(), whole),
         };
         let store_after = self.outage.slow(self.now).unwrap_or_default().as_secs_f64();
         found.headline = match health {
@@ -73,7 +72,7 @@ impl Engine {
                 let left = self.callers_that_leave(&last, whole).unwrap_or_else(|| "callers leave no more".to_owned());
                 format!("abandoned: {left}, {} of {} slots in use", whole.in_flight, whole.limit)
             }
-            _ => headline(health, &found, whole, &cause, self.cap_of_worst()),
+            _ => headline(health, &found, whole, self.cap_of_worst()),
         };
         // What is told first is not drowned by the little that is told of most requests.
         let left: f64 = last.iter().map(|it| it.per_second(it.left)).sum();
@@ -96,7 +95,7 @@ impl Engine {
             found.headline += "; leaving: not ready any more, and drains soon";
         }
         found.advice = advice(health, &found, &cause);
-        if !self.telemetry.leaving().0.is_empty() {
+        if health >= Health::Busy && last.iter().any(LastSeconds::have_most_left) {
             found.advice += ". Work of callers that left: drive it to its end (detach), or say that it stops";
         }
         found
@@ -172,7 +171,7 @@ fn and_rejected(rate: f64) -> String {
     if rate > 0.0 { format!(", {} refused", text::rate(rate)) } else { String::new() }
 }
 
-fn headline(health: Health, it: &HealthSnapshot, whole: &Snapshot, cause: &Cause<'_>, cap: Option<usize>) -> String {
+fn headline(health: Health, it: &HealthSnapshot, whole: &Snapshot, cap: Option<usize>) -> String {
     let limit = limit(whole);
     let waiting = whole.waiting + whole.at_gate;
     let rate = and_rejected(it.rejected_per_second);
@@ -188,12 +187,7 @@ fn headline(health: Health, it: &HealthSnapshot, whole: &Snapshot, cause: &Cause
             format!("throttled: {} by their own rules, the server has room", who(it, whole, cap))
         }
         Health::Overloaded => {
-            let cause = if let Cause::Noisy(name) = cause {
-                format!(", {} sends more than its share", text::name(name))
-            } else {
-                String::new()
-            };
-            format!("overloaded: {}, {limit}{cause}", who(it, whole, None))
+            format!("overloaded: {}, {limit}", who(it, whole, None))
         }
         Health::StoreGone => format!("store gone{}", without_store(it, whole).replacen(',', ":", 1)),
         Health::NotEnforcing if whole.mode == "off" => "not enforcing: admission control is switched off".to_owned(),
@@ -285,22 +279,22 @@ fn limit(whole: &Snapshot) -> String {
 
 /// Why there are too few slots, as far as that can be seen from here.
 #[derive(Debug)]
-enum Cause<'a> {
+enum Cause {
     /// Requests of this name hold slots and don't end.
     Stuck(String),
     /// Requests of a label wait for a rule of its own.
     OwnRule(String),
     /// Requests take longer than the law accepts.
     Slow,
-    /// One partition is refused, and asks for more than its share and for more than all others.
-    Noisy(&'a str),
+    /// Requests of this name hold most slots.
+    Holds(String),
     /// The law would raise the limit, and may not.
     AtMaximum,
     Unknown,
 }
 
-impl<'a> Cause<'a> {
-    fn of(it: &HealthSnapshot, whole: &'a Snapshot) -> Self {
+impl Cause {
+    fn of(holder: Option<&Holder>, whole: &Snapshot) -> Self {
         let limit = &whole.limit_state;
         // A threshold is a bound; all other references are times of a server that is well.
         let factor = if limit.reference.as_deref() == Some("threshold") { 1.0 } else { 2.0 };
@@ -310,17 +304,9 @@ impl<'a> Cause<'a> {
         {
             return Self::Slow;
         }
-        let worst = it.rejected.first().filter(|worst| worst.percent >= 10.0);
-        let noisy = worst.and_then(|worst| whole.partitions.iter().find(|one| one.name == worst.name));
-        // Its own share would not be enough for it, and what the others ask for is little beside it.
-        let asked = |recent: &RecentSnapshot| recent.admitted_per_second + recent.rejected_per_second;
-        let others = |one: &PartitionSnapshot| -> f64 {
-            whole.partitions.iter().filter(|it| it.name != one.name).map(|it| asked(&it.recent)).sum()
-        };
-        let noisy = noisy.filter(|one| one.in_flight + one.waiting + one.at_gate > one.share);
-        match noisy.filter(|one| others(one) > 0.0 && asked(&one.recent) > 2.0 * others(one)) {
-            Some(one) => Self::Noisy(&one.name),
-            None if limit.at_bound.as_deref() == Some("maximum") => Self::AtMaximum,
+        match holder.filter(|it| it.is_named() && it.has_most) {
+            _ if limit.at_bound.as_deref() == Some("maximum") => Self::AtMaximum,
+            Some(holder) => Self::Holds(holder.name.clone()),
             None => Self::Unknown,
         }
     }
@@ -331,7 +317,7 @@ fn own_rule(label: &str) -> String {
 }
 
 /// What to do, in a line.
-fn advice(health: Health, it: &HealthSnapshot, cause: &Cause<'_>) -> String {
+fn advice(health: Health, it: &HealthSnapshot, cause: &Cause) -> String {
     let fixed = match (health, cause) {
         (Health::Fine, _) => "nothing to do",
         (Health::Busy | Health::Abandoned | Health::Overloaded, Cause::Stuck(name)) => {
@@ -339,8 +325,8 @@ fn advice(health: Health, it: &HealthSnapshot, cause: &Cause<'_>) -> String {
         }
         (Health::Busy, Cause::OwnRule(label)) => return own_rule(label),
         (Health::Abandoned, _) => "mend what is slow, or have callers wait for longer than requests take",
-        (Health::Overloaded, Cause::Noisy(name)) => {
-            return format!("have {} send less, or give it a cap or a rate of its own", text::name(name));
+        (Health::Overloaded, Cause::Holds(name)) => {
+            return format!("have {name} send less, or give it a cap or a rate of its own");
         }
         (Health::Overloaded, Cause::Slow) => {
             "mend what is slow, the service or what it calls: a higher limit makes it slower"

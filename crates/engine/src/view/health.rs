@@ -41,6 +41,9 @@ pub struct HealthSnapshot {
     pub rejected: Vec<RejectedSnapshot>,
     /// The label that was rejected most often, if any was.
     pub label: Option<RejectedSnapshot>,
+    /// Slots of the label or partition with most slots that do not come back: its requests do not end, as far as the last seconds tell.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "super::is_default"))]
+    pub stuck_slots: usize,
     /// What is different from the hour before, in words; nothing where no history is kept.
     pub changed: Vec<String>,
     /// What rules that instances share do without their store, while it is gone: `refuse`, `local_share`, `admit`.

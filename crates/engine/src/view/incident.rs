@@ -28,7 +28,7 @@ impl LongestLine {
 #[derive(Debug)]
 pub(crate) struct Holder {
     /// Its name; empty for the only partition that there is.
-    name: String,
+    pub(super) name: String,
     pub(super) slots: usize,
     held: Held,
     /// Time for which it usually holds a slot.

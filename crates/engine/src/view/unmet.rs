@@ -62,7 +62,7 @@ impl Engine {
 
     /// Returns the partitions whose callers left before the answer, most of them, while all slots were taken.
     pub fn left(&self) -> Vec<Arc<str>> {
-        self.telemetry.leaving().1.iter().map(|it| Arc::clone(self.capacity.partition(*it).name())).collect()
+        self.telemetry.have_left().iter().map(|it| Arc::clone(self.capacity.partition(*it).name())).collect()
     }
 
     /// Returns a class that requests have and that differs from this one by a slash at its beginning.

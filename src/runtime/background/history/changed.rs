@@ -4,6 +4,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use super::{Frame, History, Row};
 use crate::{
+    Timestamp,
     engine::{SampledName, text},
     runtime::{core::lock, shared::Shared},
 };
@@ -23,9 +24,10 @@ const MOST: usize = 3;
 const FACTOR: f32 = 2.0;
 const DEVIATIONS: f32 = 6.0;
 
-/// A change: how large it is, and what is said of it.
+/// A change: how large it is, its place among those of its kind, and what is said of it.
 struct Change {
     factor: f32,
+    place: usize,
     words: String,
 }
 
@@ -52,11 +54,11 @@ impl History {
             changes.extend(each(&kinds, Subject::sends));
             changes.extend(of_limit(&now, &before));
         }
-        let by_factor = |a: &Change, b: &Change| b.factor.total_cmp(&a.factor);
-        changes.sort_by(by_factor);
+        // The largest change of each kind comes before the second of any.
+        changes.sort_by(|a, b| a.place.cmp(&b.place).then(b.factor.total_cmp(&a.factor)));
         changes.truncate(MOST);
         // Waits come of the rest.
-        changes.extend(each(&kinds, Subject::waits).into_iter().min_by(by_factor));
+        changes.extend(each(&kinds, Subject::waits).into_iter().next());
         let frames = self.since(end.before(RECENT));
         let ago = |it: &Frame| text::seconds(end.since(it.to).as_secs_f64().round());
         let gap = frames.iter().rev().find(|it| it.is_gap && self.is_driven).map(|it| {
@@ -66,14 +68,22 @@ impl History {
         let may_be_cause = !is_fine || !changes.is_empty();
         let reload = frames.iter().rev().find(|it| it.reloads > 0 && may_be_cause);
         let reload = reload.map(|it| format!("settings reloaded {} ago", ago(it)));
-        gap.into_iter().chain(reload).chain(changes.into_iter().map(|it| it.words)).collect()
+        // Of a process that is new, all names are.
+        let is_new = |at: Timestamp| end.since(at) <= RECENT && at.since(self.began).as_secs_f32() >= KNOWN;
+        let unknown = self.unknown.iter().find(|(_, since)| !is_fine && is_new(*since));
+        let unknown = unknown
+            .map(|(name, _)| format!("requests of {} come, a partition that no setting knows", text::name(name)));
+        gap.into_iter().chain(reload).chain(unknown).chain(changes.into_iter().map(|it| it.words)).collect()
     }
 }
 
-/// What has changed of labels, or else of partitions: the former says more.
+/// What has changed of labels, or else of partitions: the former says more. The largest first.
 fn each<'a>(kinds: &[Vec<Subject<'a>>; 2], change: fn(&Subject<'a>) -> Option<Change>) -> Vec<Change> {
     let mut found = kinds.iter().map(|subjects| subjects.iter().filter_map(change).collect::<Vec<_>>());
-    found.find(|it| !it.is_empty()).unwrap_or_default()
+    let mut found = found.find(|it| !it.is_empty()).unwrap_or_default();
+    found.sort_by(|a, b| b.factor.total_cmp(&a.factor));
+    found.iter_mut().enumerate().for_each(|(place, it)| it.place = place);
+    found
 }
 
 /// Some time of a partition or of a label.
@@ -190,7 +200,7 @@ impl Subject<'_> {
 
     fn change(&self, factor: f32, verb: &str, [now, before]: [String; 2]) -> Change {
         let name = text::full_name(&self.name.namespace, &self.name.name);
-        Change { factor, words: format!("{name} {verb} {now}, {before} before") }
+        Change { factor, place: 0, words: format!("{name} {verb} {now}, {before} before") }
     }
 }
 
@@ -201,7 +211,11 @@ fn of_limit(now: &[&Arc<Frame>], before: &[&Arc<Frame>]) -> Option<Change> {
     };
     let (now, usual) = (limit(now)?, limit(before)?);
     let factor = (usual / now).max(now / usual);
-    (factor > FACTOR * 0.9).then(|| Change { factor, words: format!("the limit is {now:.0}, {usual:.0} before") })
+    (factor > FACTOR * 0.9).then(|| Change {
+        factor,
+        place: 0,
+        words: format!("the limit is {now:.0}, {usual:.0} before"),
+    })
 }
 
 /// The median of values, each with the time that it held for.

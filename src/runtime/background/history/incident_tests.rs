@@ -46,11 +46,13 @@ enum Fault {
     Host(u32),
     /// The requests of a tenant come so many times as often, each with a label of its own.
     Crowd(usize, u32),
+    /// The partition of a tenant's requests is misspelt, and its requests come so many times as often.
+    Typo(usize, u32),
     Drain,
 }
 
 impl Fault {
-    const KINDS: u32 = 11;
+    const KINDS: u32 = 12;
 
     fn draw(kind: u32, random: &mut Rng) -> Self {
         let who = random.usize(..TENANTS.len());
@@ -65,6 +67,7 @@ impl Fault {
             7 => Self::Freeze,
             8 => Self::Host(random.u32(5..=20)),
             9 => Self::Crowd(who, random.u32(20..=60)),
+            10 => Self::Typo(who, random.u32(20..=60)),
             _ => Self::Drain,
         }
     }
@@ -72,7 +75,7 @@ impl Fault {
     const fn who(self) -> Option<usize> {
         match self {
             Self::Leak(who, _) | Self::Slow(who, _) | Self::Storm(who, _) | Self::Cap(who, _) => Some(who),
-            Self::Impatient(who) | Self::Gone(who) | Self::Crowd(who, _) => Some(who),
+            Self::Impatient(who) | Self::Gone(who) | Self::Crowd(who, _) | Self::Typo(who, _) => Some(who),
             Self::Nothing | Self::Limit(_) | Self::Freeze | Self::Host(_) | Self::Drain => None,
         }
     }
@@ -164,7 +167,9 @@ impl World {
                 match fault {
                     Fault::Leak(_, one_in) => never = random.u32(..one_in) == 0,
                     Fault::Slow(_, factor) | Fault::Host(factor) => work *= factor,
-                    Fault::Storm(_, factor) | Fault::Crowd(_, factor) => rate *= f64::from(factor),
+                    Fault::Storm(_, factor) | Fault::Crowd(_, factor) | Fault::Typo(_, factor) => {
+                        rate *= f64::from(factor)
+                    }
                     Fault::Impatient(_) => patience = work / 2,
                     Fault::Gone(_) => comes = false,
                     _ => {}
@@ -178,7 +183,9 @@ impl World {
     }
 
     async fn request(self: Rc<Self>, who: usize, work: Duration, patience: Duration, never: bool) {
-        let (label, partition) = (self.label(who), TENANTS[who].1);
+        let label = self.label(who);
+        let is_misspelt = self.of(who).iter().any(|it| matches!(it, Fault::Typo(..)));
+        let partition = if is_misspelt { "typo" } else { TENANTS[who].1 };
         let begin = Instant::now();
         let served = async {
             let permit = self.admission.admit(Ticket::new().label(label).partition(partition)).await.map_err(drop)?;
@@ -233,7 +240,9 @@ fn judge(world: &World, faults: &[Fault]) -> Judged {
         Some(_) if line.starts_with("fine") => wrong.push("hurt"),
         Some(who)
             if !drains
-                && ![TENANTS[who].0, TENANTS[who].1, "requests", "callers"].iter().any(|it| names(&line, it)) =>
+                && ![TENANTS[who].0, TENANTS[who].1, "default", "requests", "callers"]
+                    .iter()
+                    .any(|it| names(&line, it)) =>
         {
             wrong.push("hurt");
         }
@@ -256,7 +265,12 @@ fn judge(world: &World, faults: &[Fault]) -> Judged {
             _ if drains => line.starts_with("draining"),
             Fault::Nothing => !line.contains("changed"),
             // What harms no request need not be told.
-            Fault::Leak(..) | Fault::Storm(..) | Fault::Crowd(..) | Fault::Cap(..) | Fault::Limit(_)
+            Fault::Leak(..)
+            | Fault::Storm(..)
+            | Fault::Crowd(..)
+            | Fault::Typo(..)
+            | Fault::Cap(..)
+            | Fault::Limit(_)
                 if worst.is_none() =>
             {
                 true
@@ -265,6 +279,7 @@ fn judge(world: &World, faults: &[Fault]) -> Judged {
             Fault::Slow(..) => line.contains(&format!("{who} takes ")) || line.contains(&format!("{who} holds ")),
             Fault::Host(_) => line.contains(" takes "),
             Fault::Crowd(who, _) => line.contains(&format!("{} sends ", TENANTS[*who].1)),
+            Fault::Typo(..) => line.contains("requests of typo come, a partition that no setting knows"),
             Fault::Storm(..) => line.contains(&format!("{who} sends ")),
             Fault::Cap(..) | Fault::Limit(_) => line.contains("reloaded"),
             Fault::Impatient(_) => line.contains("leave before the answer") && names(&line, who),

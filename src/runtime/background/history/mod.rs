@@ -48,6 +48,8 @@ pub(crate) struct History {
     open: usize,
     /// All frames of ten seconds; the newest ones are about the same time as `fine`.
     coarse: VecDeque<Arc<Frame>>,
+    /// Names of partitions that requests have and no setting knows, and when each was first seen.
+    unknown: Vec<(String, Timestamp)>,
 }
 
 impl History {
@@ -61,6 +63,7 @@ impl History {
             groups: VecDeque::new(),
             open: 0,
             coarse: VecDeque::new(),
+            unknown: Vec::new(),
         }
     }
 
@@ -169,6 +172,12 @@ impl Shared {
                 state.engine.pass_time_for_look(now);
                 state.engine.sample()
             }));
+            let unknown = self.unknown_partitions().into_iter().map(|name| {
+                let known = history.unknown.iter().find(|(known, _)| *known == name);
+                let since = known.map_or(now, |(_, since)| *since);
+                (name, since)
+            });
+            history.unknown = unknown.collect();
         }
     }
 

@@ -8,6 +8,7 @@ pub(super) fn describe() {
         ("admission_draining", "1 while the server drains and admits no request, else 0"),
         ("admission_in_flight", "Requests in flight"),
         ("admission_abandoned", "Requests in flight that have ended while their work goes on"),
+        ("admission_stuck_slots", "Slots of one label or partition that do not come back: its requests do not end"),
         (
             "admission_in_flight_over_limit",
             "Requests in flight beyond what their partition, which observes, would have admitted",

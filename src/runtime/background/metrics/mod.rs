@@ -122,6 +122,7 @@ fn publish_whole(limiter: &Label, snapshot: &Snapshot) {
         ("admission_labels_known", snapshot.labels_known as f64),
         ("admission_draining", f64::from(u8::from(snapshot.draining))),
         ("admission_abandoned", snapshot.abandoned as f64),
+        ("admission_stuck_slots", snapshot.health.stuck_slots as f64),
     ] {
         gauge!(name, labels()).set(value);
     }
