@@ -83,6 +83,7 @@ fn row(it: &Row) -> HistoryRow {
         waiting: round(it.waiting),
         admitted: it.admitted,
         rejected: it.rejections(),
+        left: it.left,
         would_reject: it.would_reject,
         rejected_by: rejected_by.collect(),
         rtt_p50_seconds: it.rtt.map(|[p50, _]| round_time(p50)),

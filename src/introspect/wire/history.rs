@@ -88,6 +88,8 @@ pub struct HistoryRow {
     pub admitted: u32,
     /// Requests that were rejected.
     pub rejected: u64,
+    /// Requests whose callers left before the answer.
+    pub left: u32,
     /// Requests that ran and would have been rejected, had decisions been binding.
     pub would_reject: u32,
     /// Rejections by reason and by what was in the way.

@@ -175,6 +175,16 @@ impl Controller {
         self.rtts.find(name)
     }
 
+    /// Returns the round-trip times of each kind of work.
+    pub(crate) const fn rtts(&self) -> &RttByClass {
+        &self.rtts
+    }
+
+    /// Counts the round-trip times of each kind of work from now on.
+    pub(crate) fn begin_sampling(&mut self) {
+        self.rtts.begin_sampling();
+    }
+
     /// Returns what a round-trip time would have been, had the request been of the first class.
     pub(crate) fn normalise(&mut self, class: ClassId, rtt: Duration) -> Duration {
         self.rtts.normalise(class, rtt)

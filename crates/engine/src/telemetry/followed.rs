@@ -1,4 +1,5 @@
-//! The few labels whose rejections are counted by reason and rule: those with the most requests, a rejection counting as ten.
+//! The few labels whose rejections are counted by reason and rule: those with the most requests, where a rejection, a caller that leaves and
+//! a slot that is held count as ten.
 //!
 //! Strangers invent labels, so the places are few, and a label takes the place of another label seldom: the names in a history
 //! stay bounded, whatever labels are invented.
@@ -13,7 +14,7 @@ pub(super) const PLACES: usize = 16;
 const REFILL: Duration = Duration::from_secs(10);
 /// Part of its score that a followed label keeps after a second without requests: half of it after 23 seconds.
 const KEEPS: f64 = 0.97;
-/// What a rejection weighs, next to a request that was admitted.
+/// What a rejection, a caller that leaves and a slot weigh, next to a request that was admitted.
 pub(super) const REJECTION: f64 = 10.0;
 
 /// A label that may be followed.

@@ -100,6 +100,10 @@ impl HealthState {
         self.labels.of(now, label, totals, running)
     }
 
+    pub(super) fn label_score(&self, now: Timestamp, label: LabelId, totals: &Totals) -> Option<f64> {
+        self.labels.score(now, label, totals)
+    }
+
     pub(super) fn busiest_labels(&self) -> &[Candidate] {
         self.labels.busiest()
     }

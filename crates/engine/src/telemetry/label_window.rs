@@ -72,9 +72,11 @@ pub(crate) struct LabelGauges {
 }
 
 impl LabelWindow {
-    /// Returns the requests per second, a rejection counting as several.
+    /// Returns the requests per second. A rejection counts as several, and so do a caller that leaves and a slot that is held.
+    #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
     pub(super) fn score(&self) -> f64 {
-        self.per_second(self.admitted) + REJECTION * self.per_second(self.rejected())
+        let others = self.per_second(self.rejected() + self.left) + self.held.slots as f64;
+        self.per_second(self.admitted) + REJECTION * others
     }
 
     pub(crate) fn rejected(&self) -> u64 {
@@ -230,6 +232,12 @@ impl WindowsByLabel {
     /// Returns what became of the requests of a label, if it was noted, given how many of them run.
     pub(super) fn of(&self, now: Timestamp, label: LabelId, totals: &Totals, running: usize) -> Option<LabelWindow> {
         self.marks.get(label.index() as usize)?.since(now, totals, running)
+    }
+
+    /// Returns the score of a label, given its totals: that of the slots which it held when it was noted last.
+    pub(super) fn score(&self, now: Timestamp, label: LabelId, totals: &Totals) -> Option<f64> {
+        let mark = self.marks.get(label.index() as usize)?;
+        Some(mark.since(now, totals, mark.running[1] as usize)?.score())
     }
 
     /// Returns the label that has most of this, unless another label has its number by now.

@@ -119,7 +119,7 @@ impl Telemetry {
             |it: &Candidate| totals.get(it.label.index() as usize).filter(|totals| totals.named_from == it.named_from);
         followed.score(|it| {
             let totals = is_known(it)?;
-            Some(health.label_window(now, it.label, totals, 0).map_or(0.0, |label_window| label_window.score()))
+            Some(health.label_score(now, it.label, totals).unwrap_or(0.0))
         });
         for candidate in health.busiest_labels() {
             let Some((row, before)) = followed.offer(now, *candidate) else { continue };

@@ -1,6 +1,8 @@
 //! The counts and gauges of a moment, for a history.
 
-use crate::{Engine, Timestamp, telemetry::SampledCounts};
+use std::sync::Arc;
+
+use crate::{Engine, Histogram, Timestamp, telemetry::SampledCounts};
 
 /// Counts since the handle was made, and gauges, of one moment.
 #[doc(hidden)]
@@ -16,6 +18,8 @@ pub struct HistorySample {
     pub partitions: Vec<Sampled>,
     /// The labels that are followed.
     pub labels: Vec<Sampled>,
+    /// The classes of work that are told apart: only what was timed of them.
+    pub classes: Vec<Sampled>,
 }
 
 /// A partition or a label.
@@ -71,6 +75,18 @@ impl Engine {
                 counts: self.telemetry.sample_label(&followed),
             }
         });
+        let classes = self.controller.rtts().sampled().map(|(name, class, times)| Sampled {
+            name: SampledName { class: name.to_owned(), ..SampledName::default() },
+            serial: class.index() as u64,
+            share: 0,
+            in_flight: 0,
+            waiting: 0,
+            counts: SampledCounts {
+                admitted: times.count(),
+                times: Arc::new([times.clone(), Histogram::default()]),
+                ..SampledCounts::default()
+            },
+        });
         HistorySample {
             at: self.now,
             limit: self.capacity.limit(),
@@ -79,6 +95,7 @@ impl Engine {
             reloads: self.telemetry.reloads(),
             partitions: partitions.collect(),
             labels: labels.collect(),
+            classes: classes.collect(),
         }
     }
 }

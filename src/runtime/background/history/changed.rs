@@ -47,8 +47,14 @@ impl History {
         // Too short a time says nothing.
         let known: f32 = before.iter().map(|it| it.seconds()).sum();
         let before = if known < KNOWN { Vec::new() } else { before };
-        let kinds = [false, true].map(|is_partition| subjects(&now, &before, is_partition));
-        let mut changes = each(&kinds, Subject::takes);
+        let kinds = [Kind::Label, Kind::Partition].map(|kind| subjects(&now, &before, kind));
+        let classes = subjects(&now, &before, Kind::Class);
+        let mut changes = of(&classes, Subject::takes);
+        // Where most requests have labels that were followed before, times of a partition only tell of another mix of these.
+        let came = |subjects: &[Subject<'_>]| subjects.iter().map(|it| it.now.came).sum::<f32>();
+        let followed: f32 = kinds[0].iter().filter(|it| !it.before.rtt.is_empty()).map(|it| it.now.came).sum();
+        let are_followed = followed * 2.0 > came(&kinds[1]) || came(&classes) * 2.0 > came(&kinds[1]);
+        changes.extend(if are_followed { of(&kinds[0], Subject::takes) } else { each(&kinds, Subject::takes) });
         changes.extend(each(&kinds, Subject::stopped));
         if !is_fine {
             changes.extend(each(&kinds, Subject::sends));
@@ -70,20 +76,42 @@ impl History {
         let reload = reload.map(|it| format!("settings reloaded {} ago", ago(it)));
         // Of a process that is new, all names are.
         let is_new = |at: Timestamp| end.since(at) <= RECENT && at.since(self.began).as_secs_f32() >= KNOWN;
-        let unknown = self.unknown.iter().find(|(_, since)| !is_fine && is_new(*since));
+        let unknown = self.unknown.iter().find(|(_, since)| may_be_cause && is_new(*since));
         let unknown = unknown
             .map(|(name, _)| format!("requests of {} come, a partition that no setting knows", text::name(name)));
         gap.into_iter().chain(reload).chain(unknown).chain(changes.into_iter().map(|it| it.words)).collect()
     }
 }
 
-/// What has changed of labels, or else of partitions: the former says more. The largest first.
+/// What has changed of labels, or else of partitions: the former says more.
 fn each<'a>(kinds: &[Vec<Subject<'a>>; 2], change: fn(&Subject<'a>) -> Option<Change>) -> Vec<Change> {
-    let mut found = kinds.iter().map(|subjects| subjects.iter().filter_map(change).collect::<Vec<_>>());
-    let mut found = found.find(|it| !it.is_empty()).unwrap_or_default();
+    kinds.iter().map(|subjects| of(subjects, change)).find(|it| !it.is_empty()).unwrap_or_default()
+}
+
+/// What has changed of these, the largest first.
+fn of<'a>(subjects: &[Subject<'a>], change: fn(&Subject<'a>) -> Option<Change>) -> Vec<Change> {
+    let mut found: Vec<_> = subjects.iter().filter_map(change).collect();
     found.sort_by(|a, b| b.factor.total_cmp(&a.factor));
     found.iter_mut().enumerate().for_each(|(place, it)| it.place = place);
     found
+}
+
+/// What is compared.
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    Class,
+    Label,
+    Partition,
+}
+
+impl Kind {
+    fn rows(self, frame: &Frame) -> &[Row] {
+        match self {
+            Self::Class => &frame.classes,
+            Self::Label => &frame.labels,
+            Self::Partition => &frame.partitions,
+        }
+    }
 }
 
 /// Some time of a partition or of a label.
@@ -121,9 +149,9 @@ struct Subject<'a> {
     before: Side,
 }
 
-/// The partitions, or the labels, that are compared.
-fn subjects<'a>(now: &[&'a Arc<Frame>], before: &[&'a Arc<Frame>], is_partition: bool) -> Vec<Subject<'a>> {
-    let rows = |frame: &'a Frame| if is_partition { &*frame.partitions } else { &*frame.labels };
+/// The partitions, labels or classes that are compared.
+fn subjects<'a>(now: &[&'a Arc<Frame>], before: &[&'a Arc<Frame>], kind: Kind) -> Vec<Subject<'a>> {
+    let rows = |frame: &'a Frame| kind.rows(frame);
     let mut busiest: BTreeMap<u64, (f32, &'a SampledName)> = BTreeMap::new();
     for row in now.iter().chain(before.last()).flat_map(|frame| rows(frame)) {
         busiest.entry(row.serial).or_insert((0.0, &*row.name)).0 += row.arrived() as f32 + row.waiting;
@@ -145,7 +173,7 @@ fn subjects<'a>(now: &[&'a Arc<Frame>], before: &[&'a Arc<Frame>], is_partition:
         }
     }
     let mut subjects: Vec<_> = subjects.into_values().collect();
-    for it in subjects.iter_mut().filter(|_| is_partition) {
+    for it in subjects.iter_mut().filter(|_| kind == Kind::Partition) {
         // Nothing happened in a partition without a row. A label without one was not followed, and may have sent anything.
         for (side, lasted) in [&mut it.now, &mut it.before].into_iter().zip(lasted) {
             side.rates.push((0.0, lasted - side.seconds));
@@ -199,7 +227,11 @@ impl Subject<'_> {
     }
 
     fn change(&self, factor: f32, verb: &str, [now, before]: [String; 2]) -> Change {
-        let name = text::full_name(&self.name.namespace, &self.name.name);
+        let name = match text::full_name(&self.name.namespace, &self.name.name) {
+            // Only a class has no name but that of its class.
+            name if name.is_empty() => format!("class {}", text::name(&self.name.class)),
+            name => name,
+        };
         Change { factor, place: 0, words: format!("{name} {verb} {now}, {before} before") }
     }
 }

@@ -28,6 +28,8 @@ pub(crate) struct Frame {
     pub(crate) partitions: Box<[Row]>,
     /// The labels that were followed.
     pub(crate) labels: Box<[Row]>,
+    /// The classes of work of which requests were timed.
+    pub(super) classes: Box<[Row]>,
 }
 
 /// Requests of a partition or of a label. Gauges are means of samples.
@@ -37,7 +39,7 @@ pub(crate) struct Row {
     pub(super) serial: u64,
     pub(crate) admitted: u32,
     /// Requests whose callers left before the answer.
-    pub(super) left: u32,
+    pub(crate) left: u32,
     pub(crate) would_reject: u32,
     pub(crate) share: f32,
     pub(crate) in_flight: f32,
@@ -67,6 +69,8 @@ impl Frame {
         let partitions = rows(&earlier.partitions, &later.partitions, &names.partitions, true);
         // What happened to a label before it was followed was not in this time alone.
         let labels = rows(&earlier.labels, &later.labels, &names.labels, false);
+        let classes = rows(&earlier.classes, &later.classes, &names.classes, true);
+        let classes = classes.into_iter().filter(Row::is_worth_a_place).collect();
         let mut whole = Row::sum(&names.whole.name, &partitions);
         (whole.in_flight, whole.waiting, whole.share) = (mean(later.in_flight), mean(later.waiting), mean(later.limit));
         let limit = u32::try_from(later.limit).unwrap_or(u32::MAX);
@@ -81,6 +85,7 @@ impl Frame {
             whole,
             partitions,
             labels,
+            classes,
         };
         frame.measure(earlier, later);
         frame
@@ -89,7 +94,7 @@ impl Frame {
     /// A frame without anything in it.
     pub(super) fn empty(at: Timestamp) -> Self {
         let whole = Row::sum(&Arc::default(), &[]);
-        let (partitions, labels) = (Box::default(), Box::default());
+        let [partitions, labels, classes] = [const { Vec::new() }; 3].map(Box::from);
         Self {
             from: at,
             to: at,
@@ -100,6 +105,7 @@ impl Frame {
             whole,
             partitions,
             labels,
+            classes,
         }
     }
 
@@ -128,6 +134,7 @@ impl Frame {
             whole: rows(|it| std::slice::from_ref(&it.whole)).into_iter().next()?,
             partitions: rows(|it| &it.partitions),
             labels: rows(|it| &it.labels),
+            classes: rows(|it| &it.classes),
         })
     }
 
@@ -140,6 +147,7 @@ impl Frame {
             }
         });
         measure_rows(&mut self.labels, &earlier.labels, &later.labels, |_| ());
+        measure_rows(&mut self.classes, &earlier.classes, &later.classes, |_| ());
         [self.whole.rtt, self.whole.wait] = quantiles(&sums[0], &sums[1]);
     }
 

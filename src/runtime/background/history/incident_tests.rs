@@ -48,11 +48,13 @@ enum Fault {
     Crowd(usize, u32),
     /// The partition of a tenant's requests is misspelt, and its requests come so many times as often.
     Typo(usize, u32),
+    /// Requests of a class take so many times as long, of each tenant.
+    Class(u32),
     Drain,
 }
 
 impl Fault {
-    const KINDS: u32 = 12;
+    const KINDS: u32 = 13;
 
     fn draw(kind: u32, random: &mut Rng) -> Self {
         let who = random.usize(..TENANTS.len());
@@ -68,6 +70,7 @@ impl Fault {
             8 => Self::Host(random.u32(5..=20)),
             9 => Self::Crowd(who, random.u32(20..=60)),
             10 => Self::Typo(who, random.u32(20..=60)),
+            11 => Self::Class(random.u32(20..=60)),
             _ => Self::Drain,
         }
     }
@@ -76,7 +79,7 @@ impl Fault {
         match self {
             Self::Leak(who, _) | Self::Slow(who, _) | Self::Storm(who, _) | Self::Cap(who, _) => Some(who),
             Self::Impatient(who) | Self::Gone(who) | Self::Crowd(who, _) | Self::Typo(who, _) => Some(who),
-            Self::Nothing | Self::Limit(_) | Self::Freeze | Self::Host(_) | Self::Drain => None,
+            Self::Nothing | Self::Limit(_) | Self::Freeze | Self::Host(_) | Self::Class(_) | Self::Drain => None,
         }
     }
 }
@@ -142,7 +145,7 @@ impl World {
     }
 
     fn of(&self, who: usize) -> Vec<Fault> {
-        let is_of = |it: &Fault| it.who() == Some(who) || matches!(it, Fault::Host(_));
+        let is_of = |it: &Fault| it.who() == Some(who) || matches!(it, Fault::Host(_) | Fault::Class(_));
         self.faults.borrow().iter().copied().filter(is_of).collect()
     }
 
@@ -161,12 +164,14 @@ impl World {
             let (mut rate, work) = self.tenants[who];
             rate *= self.wave.get();
             let mut work = Duration::from_secs_f64(-work * random.f64().max(1e-9).ln() / 1e3);
+            let class = ["list", "report"][random.usize(..2)];
             let (mut patience, mut never) = (Duration::from_secs(2), false);
             let mut comes = true;
             for fault in self.of(who) {
                 match fault {
                     Fault::Leak(_, one_in) => never = random.u32(..one_in) == 0,
                     Fault::Slow(_, factor) | Fault::Host(factor) => work *= factor,
+                    Fault::Class(factor) if class == "report" => work *= factor,
                     Fault::Storm(_, factor) | Fault::Crowd(_, factor) | Fault::Typo(_, factor) => {
                         rate *= f64::from(factor)
                     }
@@ -177,18 +182,28 @@ impl World {
             }
             sleep(Duration::from_secs_f64(-random.f64().max(1e-9).ln() / rate)).await;
             if comes {
-                tokio::task::spawn_local(Rc::clone(&self).request(who, work, patience, never));
+                tokio::task::spawn_local(Rc::clone(&self).request((who, class), work, patience, never));
             }
         }
     }
 
-    async fn request(self: Rc<Self>, who: usize, work: Duration, patience: Duration, never: bool) {
+    async fn request(
+        self: Rc<Self>,
+        (who, class): (usize, &'static str),
+        work: Duration,
+        patience: Duration,
+        never: bool,
+    ) {
         let label = self.label(who);
         let is_misspelt = self.of(who).iter().any(|it| matches!(it, Fault::Typo(..)));
         let partition = if is_misspelt { "typo" } else { TENANTS[who].1 };
         let begin = Instant::now();
         let served = async {
-            let permit = self.admission.admit(Ticket::new().label(label).partition(partition)).await.map_err(drop)?;
+            let permit = self
+                .admission
+                .admit(Ticket::new().label(label).partition(partition).class(class))
+                .await
+                .map_err(drop)?;
             if never {
                 std::future::pending::<()>().await;
             }
@@ -278,6 +293,7 @@ fn judge(world: &World, faults: &[Fault]) -> Judged {
             Fault::Leak(..) => line.contains(&format!("{who} holds ")),
             Fault::Slow(..) => line.contains(&format!("{who} takes ")) || line.contains(&format!("{who} holds ")),
             Fault::Host(_) => line.contains(" takes "),
+            Fault::Class(_) => line.contains("class report takes "),
             Fault::Crowd(who, _) => line.contains(&format!("{} sends ", TENANTS[*who].1)),
             Fault::Typo(..) => line.contains("requests of typo come, a partition that no setting knows"),
             Fault::Storm(..) => line.contains(&format!("{who} sends ")),
