@@ -6,6 +6,7 @@ mod contract;
 mod crowd;
 mod dashboards;
 mod described;
+mod foremost;
 mod frozen;
 mod guarded;
 mod health;

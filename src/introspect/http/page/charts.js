@@ -7,23 +7,25 @@ function above(value) {
 }
 const WIDTH = 560, HEIGHT = 150, TOP = 16, BOTTOM = 16;
 const clock = at => new Date(at * 1000).toLocaleTimeString([], { hour: '2-digit', minute: '2-digit', second: '2-digit' });
+say($('zone'), new Intl.DateTimeFormat([], { timeZoneName: 'short' }).formatToParts().find(it => it.type === 'timeZoneName').value);
 /** Series are `{ name, values, level }`: a value for each frame, not finite where it is not known, and a level that is drawn across. */
 function chart(id, unit, isStack) {
   const legend = make('ul', { className: 'legend' });
   const scene = shape('g', {}), lines = shape('g', {}), marks = shape('g', {});
   const top = shape('text', { x: 2, y: 11 }), since = shape('text', { x: 2, y: HEIGHT - 3 });
   const middle = shape('text', { y: HEIGHT - 3, 'text-anchor': 'middle' }), now = shape('text', { y: HEIGHT - 3, 'text-anchor': 'end' });
+  const caption = shape('text', { y: 11, 'text-anchor': 'end' });
   const y = [TOP, (TOP + HEIGHT - BOTTOM) / 2, HEIGHT - BOTTOM];
   const grid = y.map(at => shape('line', { class: 'grid', x1: 0, y1: at, y2: at }));
   const svg = shape('svg', { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: 'none', role: 'img' },
-    scene, ...grid, lines, marks, top, since, middle, now);
+    scene, ...grid, lines, marks, top, caption, since, middle, now);
   $(id).append(legend, svg);
   return (frames, series, marked, [from, to]) => {
     // Text isn't stretched with the picture.
     const width = svg.clientWidth || WIDTH, bottom = HEIGHT - BOTTOM;
     svg.setAttribute('viewBox', `0 0 ${width} ${HEIGHT}`);
     grid.forEach(line => line.setAttribute('x2', width));
-    now.setAttribute('x', width - 2);
+    for (const text of [now, caption]) text.setAttribute('x', width - 2);
     middle.setAttribute('x', width / 2);
     say(since, clock(from));
     say(middle, clock((from + to) / 2));
@@ -91,7 +93,9 @@ function chart(id, unit, isStack) {
       say(value, Number.isFinite(it.values[last]) ? unit(it.values[last]) : '–');
       return `${name.textContent} ${value.textContent}`;
     });
-    const more = [gaps.length && `${gaps.length} gaps`, marked.length && `${marked.length} marks`].filter(Boolean);
+    const changes = marked.filter(it => it.kind !== 'limit').map(it => `${clock(it.at)} ${it.text}`);
+    say(caption, changes.at(-1) ?? '');
+    const more = [gaps.length && `${gaps.length} gaps`, marked.length && `${marked.length} marks`, ...changes.slice(-5)].filter(Boolean);
     svg.setAttribute('aria-label', [...said, ...more].join(', ') || 'nothing yet');
   };
 }

@@ -5,12 +5,18 @@ function judge(state, age) {
   $('health').className = `wide ${VERDICTS[health.state] ?? 'bad'}`;
   say($('headline'), health.headline);
   say($('advice'), health.state === 'fine' ? '' : `. Now: ${health.advice}`);
-  say($('since'), `since ${seconds(Math.max(age - health.at_seconds, 0))}; in the last ${seconds(Math.min(health.window_seconds, age))}: ` +
-    `${rate(health.admitted_per_second)}/s admitted, ${rate(health.rejected_per_second)}/s refused.` +
-    (state.reserved ? ` Held back: ${whole(state.reserved)}.` : ''));
+  say($('since'), `since ${seconds(Math.max(age - health.at_seconds, 0))}.${state.reserved ? ` Held back: ${whole(state.reserved)}.` : ''}`);
   $('runbook').hidden = false;
   if ($('runbook').getAttribute('href') !== health.runbook) $('runbook').setAttribute('href', health.runbook);
   say($('why'), limit.sentence);
+  const foremost = state.foremost ?? [];
+  $('hurt').hidden = foremost.length === 0;
+  fill($('foremost'), foremost.map(it => [
+    asLink(fullName(it.namespace, it.name), hashOf({ [it.kind]: it.name, namespace: it.namespace ?? '' }), '–', it.kind),
+    `${whole(it.in_flight)} of ${whole(state.limit)}${it.held_seconds ? `, each for ${seconds(it.held_seconds)}` : ''}`,
+    whole(it.waiting) + (it.oldest_wait_seconds ? `, oldest ${seconds(it.oldest_wait_seconds)}` : ''),
+    rate(it.rejected_per_second), rate(it.left_per_second),
+  ]), ['name', 'reason', 'reason', 'n', 'n']);
 }
 const sum = (state, field) => state.partitions.reduce((all, one) => all + field(one), 0);
 function show(state) {
@@ -94,7 +100,7 @@ function showLabels(labels) {
   $('labels').classList.toggle('one-class', rows.every(row => row[1] === '–'));
   fill($('labels'), rows, ['name', '', 'status', 'reason', 'n', 'n less', 'n less', 'n less', 'n less', 'n less', 'n less']);
 }
-const nameOf = label => asLink(label.namespace && label.label ? `${label.namespace}: ${label.label}` : label.label,
+const nameOf = label => asLink(label.label && fullName(label.namespace, label.label),
   hashOf({ label: label.label, namespace: label.namespace }), label.overflow ? 'labels without room' : 'without a label');
 function reason(section) {
   const it = section.blocked_by;
@@ -109,11 +115,27 @@ function reason(section) {
 // ---- the journal ------------------------------------------------------------------------------------------------
 const TONES = { admitted: 'good', granted: 'good', queued: 'soft', cancelled: 'soft', rejected: 'bad', timed_out: 'bad' };
 const words = text => text.replaceAll('_', ' ');
-const ago = (entry, now) => `${seconds(Math.max(now - entry.at_seconds, 0))} ago`;
+/** The time of the wall, with its day if that is another one. */
+const when = ({ at_seconds: at }) => {
+  const day = new Date((past.start + at) * 1000).toLocaleDateString();
+  return `${day === new Date().toLocaleDateString() ? '' : `${day} `}${clock(past.start + at)}`;
+};
 const asDecision = it => cell => {
   cell.className = `status ${TONES[it.decision] ?? 'warn'}`;
-  say(cell, words(it.decision));
+  say(cell, words(it.decision) + (it.count > 1 ? ` ×${whole(it.count)}` : ''));
 };
+/** The newest decisions; those in a row that differ in nothing but time and numbers are a single one. */
+function inARow(entries) {
+  const groups = [];
+  for (const it of entries.toReversed()) {
+    const last = groups.at(-1);
+    if (last && ['decision', 'reason', 'rule', 'label', 'namespace', 'class', 'partition'].every(field => last[field] === it[field])) {
+      last.count += 1;
+      last.since = it;
+    } else groups.push({ ...it, count: 1, since: it });
+  }
+  return groups.slice(0, 30);
+}
 const SAYS = {
   limit: it => `limit ${whole(it.from)} → ${whole(it.limit)}`, mode: it => `mode ${it.from} → ${it.to}`,
   reload: it => `new settings, limit ${whole(it.from)} → ${whole(it.limit)}`,
@@ -126,14 +148,14 @@ function because(it) {
   const other = it.reference_seconds === undefined ? '' : ` against ${seconds(it.reference_seconds)}`;
   return `RTT ${seconds(it.rtt_seconds)}${other}${it.ratio === undefined ? '' : `, ratio ${it.ratio.toFixed(2)}`}`;
 }
-function showJournal(decisions, changes, now) {
-  fill($('changes'), [...changes.entries].reverse().map(it => [
-    ago(it, now), sayChange(it), because(it), whole(it.in_flight), whole(it.waiting),
+function showJournal(decisions, changes) {
+  fill($('changes'), changes.entries.toReversed().map(it => [
+    when(it), sayChange(it), because(it), whole(it.in_flight), whole(it.waiting),
   ]), ['status', 'name', 'reason', 'n less', 'n less']);
-  fill($('decisions'), [...decisions.entries].reverse().map(it => [
-    ago(it, now), asDecision(it), it.reason ? words(it.reason) : '–',
+  fill($('decisions'), inARow(decisions.entries).map(it => [
+    it.at_seconds - it.since.at_seconds < 1 ? when(it) : `${when(it.since)} to ${when(it)}`, asDecision(it), it.reason ? words(it.reason) : '–',
     it.rule ? words(it.rule) + (it.bound === undefined ? '' : `: ${whole(it.used)} of ${whole(it.bound)}`) : '–',
-    asName(it.forgotten ? 'forgotten' : [it.namespace, it.label, it.class].filter(Boolean).join(': ') || '–'),
+    asName(it.forgotten ? 'forgotten' : fullName(fullName(it.namespace, it.label), it.class) || '–'),
     asName(it.run ?? '–'), asName(it.partition), it.waited_seconds ? seconds(it.waited_seconds) : '–', whole(it.in_flight), whole(it.waiting),
   ]), ['status', 'status', 'status less', 'reason', 'name', 'name less', 'less', 'n less', 'n less', 'n less']);
   for (const [kind, page] of Object.entries({ decisions, changes })) {
@@ -148,7 +170,7 @@ const WHEN_FULL = { wait: 'waits', reject: 'rejects', empty: 'answers with nothi
 function showView(state, label, waiters) {
   if (!view.partition && !view.label) return;
   say($('view-kind'), view.label ? 'label' : 'partition');
-  say($('view-name'), cut(view.label ? [view.namespace, view.label].filter(Boolean).join(': ') : view.partition));
+  say($('view-name'), cut(view.label ? fullName(view.namespace, view.label) : view.partition));
   $('view-label').hidden = !view.label;
   if (!view.label) {
     const one = state.partitions.find(it => it.name === view.partition);
@@ -197,7 +219,9 @@ async function read(kind, path, signal) {
   if (response.status === 304) return [known.body, now, false];
   // A label that was forgotten is no failure of the server.
   if (response.status === 404 && path.startsWith('/labels/')) return [null, now, true];
-  if (!response.ok) throw Object.assign(new Error(), { status: response.status });
+  // A proxy may have put a page of its own in the place of an answer.
+  const isJson = response.headers.get('content-type')?.includes('json');
+  if (!response.ok || !isJson) throw Object.assign(new Error(), { status: response.ok ? `${response.status} without JSON` : response.status });
   const body = await response.json();
   kept.set(kind, { path, tag: response.headers.get('etag'), body });
   return [body, now, true];
@@ -213,7 +237,7 @@ async function ask() {
     const questions = {
       state: `?${new URLSearchParams({ sort, order, offset, contains, status, limit: PAGE })}`,
       changes: '/journal?kind=change&limit=12',
-      decisions: `/journal?${new URLSearchParams([['kind', 'decision'], ['limit', 30], ...new FormData($('of-decisions'))])}`,
+      decisions: `/journal?${new URLSearchParams([['kind', 'decision'], ['limit', 512], ...new FormData($('of-decisions'))])}`,
       past: historyPath(),
     };
     if (view.label) {
@@ -231,14 +255,15 @@ async function ask() {
     show(state);
     judge(state, now);
     showView(state, label, waiters);
-    showJournal(decisions, changes, now);
+    showJournal(decisions, changes);
     draw();
     $('link').className = 'push soft';
     say($('link'), paused ? 'paused' : 'live');
   } catch (error) {
     if (turn !== asked) return;
     if (error.status) pending = null;
-    if (!paused) error.status ? refused(error.status) : warn();
+    // What was answered, and could not be shown, is no missing answer.
+    if (!paused) pending === null ? refused(error.status ?? error.message) : warn();
   } finally {
     clearTimeout(overdue);
   }

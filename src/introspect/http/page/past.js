@@ -1,5 +1,5 @@
 // ---- the history that the server keeps, and what the address says of the view ----------------------------------------
-const VIEW = { partition: '', label: '', namespace: '', span: '10m', sort: 'rejected_per_second', order: 'desc', contains: '', status: '', offset: '0' };
+const VIEW = { partition: '', label: '', namespace: '', span: '10m', sort: 'harm', order: 'desc', contains: '', status: '', offset: '0' };
 const SPANS = { '5m': 300, '10m': 600, '1h': 3600 };
 let view = { ...VIEW };
 const hashOf = change => {
@@ -26,11 +26,11 @@ function go(change) {
 // Times are those of the wall: a server that was started anew goes on where the last one stopped.
 const past = { frames: [], marks: [], of: '', until: 0, run: 0, age: 0, start: 0, full: 0 };
 function historyPath() {
-  const of = JSON.stringify([view.label, view.namespace, view.span]);
+  const of = JSON.stringify([view.label, view.namespace, view.span, !view.partition]);
   // Anew from time to time, since what is older than some minutes is told more coarsely.
   if (past.of !== of || Date.now() - past.full > 240_000) past.until = 0;
   past.wanted = of;
-  const label = view.label ? { label: view.label, namespace: view.namespace } : {};
+  const label = view.label ? { label: view.label, namespace: view.namespace } : view.partition ? {} : { labels: 'top' };
   return `/history?${new URLSearchParams({ last: view.span, since: past.until, ...label })}`;
 }
 function remember(page, age) {
@@ -43,6 +43,7 @@ function remember(page, age) {
   const { run } = past, wall = at => past.start + at;
   const isNew = past.until === 0;
   if (isNew) past.full = Date.now();
+  for (const frame of page.frames) for (const it of [...frame.partitions, ...frame.labels ?? []]) it.called = fullName(it.namespace, it.name);
   const frames = page.frames.filter(frame => isNew || frame.to_seconds > past.until)
     .map(frame => ({ ...frame, run, from: wall(frame.from_seconds), to: wall(frame.to_seconds) }));
   past.frames = past.frames.filter(frame => !isNew || frame.run !== run).concat(frames);
@@ -76,7 +77,7 @@ function rowOf(frame) {
 }
 const charts = {
   load: chart('load', whole), rtt: chart('rtt', seconds), flow: chart('flow', rate), wait: chart('wait', seconds),
-  parts: chart('parts', whole, true), refused: chart('refused', rate, true), shares: chart('shares', percent),
+  parts: chart('parts', whole, true), holders: chart('holders', whole, true), refused: chart('refused', rate, true), shares: chart('shares', percent),
 };
 const SHOWN = 6;
 /** The names with the greatest sums, and a name for all others. */
@@ -110,15 +111,23 @@ function draw() {
   showRefused(rows);
   if (view.partition || view.label) return;
 
-  const used = new Map();
-  for (const frame of frames) for (const it of frame.partitions) used.set(it.name, (used.get(it.name) ?? 0) + it.in_flight + it.rejected / 1e6);
-  const [parts, small] = greatest(used);
-  const tables = frames.map(frame => new Map(frame.partitions.map(it => [it.name, it])));
-  const gauge = (names, field) => tables.map(table => names.reduce((all, name) => all + (table.has(name) ? field(table.get(name)) : 0), 0));
-  const held = parts.map(name => ({ name, values: gauge([name], it => it.in_flight) }));
-  charts.parts(frames, small.length ? [...held, { name: 'others', values: gauge(small, it => it.in_flight) }] : held, ...shared);
+  const gauge = (tables, name, field) => tables.map(rows => rows.reduce((all, it) => it.called === name ? all + field(it) : all, 0));
+  // Whose requests ran: those of the names with the most, and of all others.
+  const stack = (show, tables) => {
+    const used = new Map();
+    for (const rows of tables) for (const it of rows) if (it.called) used.set(it.called, (used.get(it.called) ?? 0) + it.in_flight + it.rejected / 1e6);
+    const names = [...used].sort((a, b) => b[1] - a[1]).slice(0, SHOWN).map(([name]) => name);
+    const held = names.map(name => ({ name, values: gauge(tables, name, it => it.in_flight) }));
+    const others = frames.map((frame, at) => Math.max(held.reduce((rest, it) => rest - it.values[at], frame.whole.in_flight), 0));
+    show(frames, others.some(it => it > 0.05) ? [...held, { name: 'others', values: others }] : held, ...shared);
+    return names;
+  };
+  const labels = frames.map(frame => frame.labels ?? []);
+  $('by-label').hidden = !labels.some(rows => rows.length);
+  if (!$('by-label').hidden) stack(charts.holders, labels);
+  const partitions = frames.map(frame => frame.partitions), parts = stack(charts.parts, partitions);
   const ratio = it => it.share > 0 ? it.in_flight / it.share : NaN;
-  const fair = parts.map(name => ({ name, values: gauge([name], ratio) })).filter(it => it.values.some(Number.isFinite));
+  const fair = parts.map(name => ({ name, values: gauge(partitions, name, ratio) })).filter(it => it.values.some(Number.isFinite));
   if (fair.length) fair[0].level = 1;
   charts.shares(frames, fair, ...shared);
 }

@@ -63,15 +63,19 @@ const asName = text => cell => {
   say(cell.firstElementChild, cut(text));
   cell.title = text.length > LONGEST ? text : '';
 };
-/** A cell with a link to the view of a partition or of a label. */
-const asLink = (text, hash, empty) => cell => {
+/** A cell with a link to the view of a partition or of a label, and which of both it is, where that is not clear. */
+const asLink = (text, hash, empty, kind) => cell => {
   if (!text) return say(cell, empty);
   if (cell.firstChild?.tagName !== 'A') cell.replaceChildren(make('a', {}, make('bdi')));
   if (cell.firstChild.getAttribute('href') !== hash) cell.firstChild.setAttribute('href', hash);
   say(cell.firstChild.firstChild, cut(text));
   cell.title = text.length > LONGEST ? text : '';
+  if (!kind) return;
+  if (!cell.children[1]) cell.append(' ', make('small', { className: 'soft' }));
+  say(cell.children[1], kind);
 };
 const LONGEST = 80;
+const fullName = (namespace, name) => [namespace, name].filter(Boolean).join(': ');
 /** What runs there, and since when; a server of an earlier version does not say. */
 const identity = it => it ? cut([it.version, `up since ${new Date(it.started_unix_seconds * 1e3).toLocaleString()}`].filter(Boolean).join(', ')) : '';
 const cut = text => text.length > LONGEST ? `${[...text].slice(0, LONGEST).join('')}…` : text;
