@@ -306,7 +306,7 @@ const PAGE: &str = concat!(
 /// A change of the page's script or style needs new hashes: a browser refuses them otherwise, and its console names
 /// them.
 const POLICY: &str = "default-src 'none'; connect-src 'self'; img-src data:; \
-    script-src 'sha256-RdyGj6AOHxMFIDm6ZIR9P13MV5mx41cVKypmCMw5HTg='; style-src 'sha256-M7IzX0SGwScoBtvllBc28wpj9Mx7Dt4pQE3ahxnG2M8='; \
+    script-src 'sha256-Wm7Mx4J2SsRiny/stwi89GpDp/F/dq1BP/QPJwiDKZE='; style-src 'sha256-ywv+x6TDvmYxyoCOpBchD58hilDdZ6GGh9GGTrLCsro='; \
     base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 impl<B: Body> tower_service::Service<Request<B>> for Introspection {

@@ -208,7 +208,7 @@ async fn two_thousand_labels_are_sorted_by_refusals_and_the_address_keeps_the_vi
     browser.open(&url).await;
     browser.until(&format!("{FRAMES} > 0")).await;
     assert!(!rests_when_hidden(&browser).await, "control: a page that goes on asking is found out");
-    stage.make("sort: 'rejected_per_second', order", "sort: 'ready', order");
+    stage.make("sort: 'harm', order", "sort: 'ready', order");
     browser.open("about:blank").await;
     browser.open(&url).await;
     browser.until(&format!("{FRAMES} > 2")).await;

@@ -52,6 +52,12 @@ async fn an_error_is_an_error_and_not_a_server_that_does_not_answer() {
         assert_eq!(browser.value("document.getElementById('state').textContent").await, format!("✕ error {status}"));
         assert_eq!(browser.value("document.getElementById('health').className").await, "wide bad");
     }
+    // A page that a proxy puts in the place of an answer, and an answer that this page does not understand.
+    for (body, kind, said) in [("<html>", "text/html", "200 without JSON"), ("{}", "application/json", "")] {
+        let answer = format!("new Response('{body}', {{ headers: {{ 'content-type': '{kind}' }} }})");
+        browser.value(&format!("window.fetch = async () => {answer}; 0")).await;
+        browser.until(&format!("{LINK}.startsWith('error {said}') && !{LINK}.startsWith('error 503')")).await;
+    }
     browser.value("window.fetch = window.asks; 0").await;
     browser.until(&format!("{LINK} === 'live' && !document.title.startsWith('✕')")).await;
     // The control: no answer at all.

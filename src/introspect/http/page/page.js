@@ -10,7 +10,7 @@ function judge(state, age) {
   if ($('runbook').getAttribute('href') !== health.runbook) $('runbook').setAttribute('href', health.runbook);
   say($('why'), limit.sentence);
   const foremost = state.foremost ?? [];
-  $('hurt').hidden = foremost.length === 0;
+  $('harm').hidden = foremost.length === 0;
   fill($('foremost'), foremost.map(it => [
     asLink(fullName(it.namespace, it.name), hashOf({ [it.kind]: it.name, namespace: it.namespace ?? '' }), '–', it.kind),
     `${whole(it.in_flight)} of ${whole(state.limit)}${it.held_seconds ? `, each for ${seconds(it.held_seconds)}` : ''}`,

@@ -122,7 +122,7 @@ function draw() {
     show(frames, others.some(it => it > 0.05) ? [...held, { name: 'others', values: others }] : held, ...shared);
     return names;
   };
-  const labels = frames.map(frame => frame.labels ?? []);
+  const labels = frames.map(frame => (frame.labels ?? []).filter(it => it.in_flight > 0));
   $('by-label').hidden = !labels.some(rows => rows.length);
   if (!$('by-label').hidden) stack(charts.holders, labels);
   const partitions = frames.map(frame => frame.partitions), parts = stack(charts.parts, partitions);
