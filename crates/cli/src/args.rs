@@ -149,6 +149,9 @@ pub(crate) struct WatchArgs {
     /// Order of the labels
     #[arg(long, default_value = LabelSort::Ready.as_str(), value_parser = sorts())]
     pub(crate) sort: String,
+    /// A line of JSON per update, also on a terminal
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Args, Debug)]

@@ -43,11 +43,9 @@ pub(crate) fn headline(health: &HealthSnapshot, now: f64) -> String {
     format!("{}, since {}", safe(&health.headline), seconds((now - health.at_seconds).max(0.0).round()))
 }
 
-/// The state, and what to do.
-fn first_line(health: &HealthSnapshot, now: f64) -> String {
-    let headline = headline(health, now);
-    let has_advice = health.state != "fine" && !health.advice.is_empty();
-    if has_advice { format!("{headline}. Now: {}", safe(&health.advice)) } else { headline }
+/// What to do, if anything is.
+pub(crate) fn advice(health: &HealthSnapshot) -> Option<String> {
+    (health.state != "fine" && !health.advice.is_empty()).then(|| format!("Now: {}", safe(&health.advice)))
 }
 
 /// The name of the handle, what runs there, and for how long.
@@ -67,8 +65,10 @@ fn human(overview: &Overview, now: f64) -> String {
         health.admitted_per_second,
         health.rejected_per_second
     );
+    let headline = headline(health, now);
+    let first = advice(health).map_or_else(|| headline.clone(), |advice| format!("{headline}. {advice}"));
     let mut lines = vec![
-        paint.paint(look(health), &first_line(health, now)),
+        paint.paint(look(health), &first),
         format!("{}: {rates}", subject(overview, now)),
         safe(&snapshot.limit_state.sentence).into_owned(),
     ];

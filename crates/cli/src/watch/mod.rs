@@ -9,14 +9,16 @@ use std::{
 };
 
 use crossterm::event::{Event, KeyCode, KeyEventKind, KeyModifiers};
+use serde_json::json;
 use tokio::{sync::mpsc, time::Instant};
-use tower_admission::{introspection::Overview, snapshot::Snapshot};
+use tower_admission::introspection::Overview;
 
 use self::{change::Change, screen::Screen};
 use crate::{
     args::WatchArgs,
     client::{Client, block_on, told_to_stop},
     failure::{End, Failure},
+    status,
     text::{self, safe},
 };
 
@@ -25,7 +27,7 @@ const LABELS: usize = 100;
 
 pub(crate) fn run(args: &WatchArgs) -> Result<End, Failure> {
     let client = Client::new(&args.server)?;
-    let is_screen = stdout().is_terminal() && std::io::stdin().is_terminal() && !text::is_dumb();
+    let is_screen = !args.json && stdout().is_terminal() && std::io::stdin().is_terminal() && !text::is_dumb();
     block_on(async {
         let ended = async { if is_screen { live(&client, args).await } else { lines(&client, args).await } };
         tokio::select! {
@@ -47,7 +49,7 @@ async fn look(client: &Client, args: &WatchArgs, labels: usize) -> Result<Seen, 
     Ok(Seen { overview: client.read(json)?, age })
 }
 
-/// A line for each look. What goes wrong is told, and does not end it; it counts only if it was the last look.
+/// A line for each look, in words or in JSON. What goes wrong is told, and does not end it; it counts only if it was the last look.
 async fn lines(client: &Client, args: &WatchArgs) -> Result<End, Failure> {
     let start = Instant::now();
     let mut before: Option<(Instant, Seen)> = None;
@@ -60,7 +62,9 @@ async fn lines(client: &Client, args: &WatchArgs) -> Result<End, Failure> {
             Ok(now) => {
                 let change =
                     before.as_ref().map(|(then, old)| Change::between(&old.overview, &now.overview, at - *then));
-                if !text::show(&line(at - start, &now.overview.snapshot, &change.unwrap_or_default()))? {
+                let (since, change) = (at - start, change.unwrap_or_default());
+                let line = if args.json { json_line(since, &now, &change) } else { line(since, &now, &change) };
+                if !text::show(&line)? {
                     return Ok(End::Well);
                 }
                 before = Some((at, now));
@@ -75,14 +79,28 @@ async fn lines(client: &Client, args: &WatchArgs) -> Result<End, Failure> {
     }
 }
 
-fn line(since: Duration, now: &Snapshot, change: &Change) -> String {
+fn json_line(since: Duration, seen: &Seen, change: &Change) -> String {
+    let now = &seen.overview.snapshot;
+    let [p50, p90, p99] = change.rtt.map_or([None; 3], |times| times.map(Some));
+    text::json_line(&json!({
+        "seconds": since.as_secs_f64(), "name": now.name, "mode": now.mode, "draining": now.draining, "limit": now.limit,
+        "in_flight": now.in_flight, "waiting": now.waiting, "at_gate": now.at_gate,
+        "admitted_per_second": change.admitted, "rejected_per_second": change.rejected,
+        "rtt_p50_seconds": p50, "rtt_p90_seconds": p90, "rtt_p99_seconds": p99,
+        "health": now.health, "foremost": seen.overview.foremost,
+    }))
+}
+
+fn line(since: Duration, seen: &Seen, change: &Change) -> String {
+    let now = &seen.overview.snapshot;
     let rejected: Vec<_> = change.rejected.iter().map(|(reason, rate)| format!("{}:{rate:.1}", safe(reason))).collect();
     let rejected = if rejected.is_empty() { "0".to_owned() } else { rejected.join(",") };
     let rtt = change.rtt.map_or_else(String::new, |[p50, _, p99]| {
         format!(" rtt_p50_ms={:.1} rtt_p99_ms={:.1}", p50 * 1_000.0, p99 * 1_000.0)
     });
     format!(
-        "t={:.1}s limit={} in_flight={} waiting={} at_gate={} admitted_per_s={:.1} rejected_per_s={rejected}{rtt} health={}{}\n",
+        "t={:.1}s limit={} in_flight={} waiting={} at_gate={} admitted_per_s={:.1} rejected_per_s={rejected}{rtt} health={}{}\
+         headline=\"{}\"\n",
         since.as_secs_f64(),
         now.limit,
         now.in_flight,
@@ -90,7 +108,8 @@ fn line(since: Duration, now: &Snapshot, change: &Change) -> String {
         now.at_gate,
         change.admitted,
         safe(&now.health.state),
-        if now.draining { " draining" } else { "" }
+        if now.draining { " draining " } else { " " },
+        status::headline(&now.health, seen.age).replace('"', "'")
     )
 }
 

@@ -112,6 +112,9 @@ impl Screen {
         let mut lines = vec![
             format!("{}  {state}", paint.paint(Look::Bold, &safe(&now.name))),
             paint.paint(status::look(&now.health), &status::headline(&now.health, age)),
+        ];
+        lines.extend(status::advice(&now.health));
+        lines.extend([
             safe(&now.limit_state.sentence).into_owned(),
             String::new(),
             format!("limit      {:<8} {}", now.limit, curve(self.limits.iter().copied())),
@@ -121,7 +124,7 @@ impl Screen {
             format!("admitted   {:.1}/s", change.admitted),
             format!("rejected   {}", self.rejected(change)),
             String::new(),
-        ];
+        ]);
         lines.extend(self.partitions(overview, change));
         lines.push(String::new());
         lines.extend(self.labels(overview));
