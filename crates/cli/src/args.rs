@@ -43,6 +43,8 @@ pub(crate) enum Command {
     Watch(WatchArgs),
     /// Shows the latest decisions with their reasons, and changes
     Journal(JournalArgs),
+    /// Shows the last hour, row by row, with the changes in between
+    History(HistoryArgs),
     /// Fetches the capture of the last minutes of the server, starts it, or stops it
     Capture(CaptureArgs),
     /// Calculates which limit and queue a burst needs, or predicts what happens to the burst
@@ -196,6 +198,33 @@ pub(crate) struct JournalArgs {
 #[derive(Args, Debug)]
 pub(crate) struct CaptureArgs {
     #[command(flatten)]
+#[derive(Args, Debug)]
+pub(crate) struct HistoryArgs {
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
+    /// How long ago it begins, up to an hour
+    #[arg(long, default_value = "10m", value_name = "TIME", value_parser = last_hour)]
+    pub(crate) last: Duration,
+    /// Number of rows that the time is divided into, about
+    #[arg(long, short = 'n', default_value_t = 20, value_name = "N", value_parser = positive)]
+    pub(crate) rows: usize,
+    /// Only this partition
+    #[arg(long, conflicts_with_all = ["label", "labels"])]
+    pub(crate) partition: Option<String>,
+    /// Only this label
+    #[arg(long)]
+    pub(crate) label: Option<String>,
+    /// The namespace of the label, if it has one
+    #[arg(long, requires = "label")]
+    pub(crate) namespace: Option<String>,
+    /// The labels with the most requests of each row
+    #[arg(long, conflicts_with = "label")]
+    pub(crate) labels: bool,
+    /// As JSON: the frames of the server
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
     pub(crate) server: ServerArgs,
     /// How far back; with --start, for how long back it remembers [default: all that there is; 5m with --start]
     #[arg(long, value_name = "TIME", value_parser = time)]
@@ -320,6 +349,11 @@ fn time(text: &str) -> Result<Duration, String> {
     let allowed = "allowed is a time such as \"250ms\", \"5s\", \"1m30s\" or \"2h\"";
     parse_time(text).or_else(bare_seconds).ok_or_else(|| allowed.to_owned())
 }
+fn last_hour(text: &str) -> Result<Duration, String> {
+    let hour = Duration::from_secs(1)..=Duration::from_secs(3_600);
+    time(text).and_then(|time| if hour.contains(&time) { Ok(time) } else { Err("allowed is 1s to 1h".to_owned()) })
+}
+
 
 fn interval(text: &str) -> Result<Duration, String> {
     let least = Duration::from_millis(50);

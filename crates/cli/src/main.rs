@@ -1,6 +1,6 @@
 //! `admission`: what a server under admission control does and why, and what to set.
 //!
-//! `status`, `partitions`, `list`, `describe`, `watch`, `journal` and `capture` ask the introspection of a running server; `plan`, `check` and `simulate` need none.
+//! `status`, `partitions`, `list`, `describe`, `watch`, `journal`, `history` and `capture` ask the introspection of a running server; `plan`, `check` and `simulate` need none.
 
 mod args;
 mod capture;
@@ -8,6 +8,7 @@ mod check;
 mod client;
 mod describe;
 mod failure;
+mod history;
 mod journal;
 mod key;
 mod list;
@@ -48,6 +49,7 @@ fn run(command: &Command) -> Result<End, Failure> {
         Command::Describe(args) => describe::run(args),
         Command::Watch(args) => watch::run(args),
         Command::Journal(args) => journal::run(args),
+        Command::History(args) => history::run(args),
         Command::Capture(args) => capture::run(args),
         Command::Plan(args) => plan::run(args),
         Command::Check(args) => check::run(args),

@@ -28,6 +28,12 @@ pub(super) fn cells(entry: &JournalEntry, json: &Value) -> [Cell; 7] {
     ]
 }
 
+/// What a change was, and why.
+pub(crate) fn in_words(entry: &JournalEntry, json: &Value) -> String {
+    let (what, why) = (what(entry, json), why(&entry.event, json));
+    if why.is_empty() { what } else { format!("{what} ({why})") }
+}
+
 fn what(entry: &JournalEntry, json: &Value) -> String {
     let word = |name: &str| json[name].as_str().map(str::to_owned);
     let Some(change) = word("change") else { return word("decision").unwrap_or_default() };

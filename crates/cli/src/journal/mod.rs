@@ -1,6 +1,6 @@
 //! `admission journal`: what was decided lately, and what changed.
 
-mod entry;
+pub(crate) mod entry;
 mod feed;
 
 use std::time::{Duration, UNIX_EPOCH};
@@ -122,12 +122,12 @@ fn joined(lines: &[String]) -> String {
 
 /// In seconds since 1970.
 #[expect(clippy::disallowed_methods, reason = "people compare it with other logs, and nothing is decided by it")]
-fn now() -> f64 {
+pub(crate) fn now() -> f64 {
     std::time::SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64()
 }
 
 /// The time of day, to a thousandth of a second, of a number of seconds since 1970.
-fn time_of_day(since_epoch: f64) -> String {
+pub(crate) fn time_of_day(since_epoch: f64) -> String {
     let time = Duration::try_from_secs_f64(since_epoch).unwrap_or_default();
     let seconds = time.as_secs() % 86_400;
     format!("{:02}:{:02}:{:02}.{:03}", seconds / 3_600, seconds / 60 % 60, seconds % 60, time.subsec_millis())
