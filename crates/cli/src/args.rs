@@ -112,6 +112,9 @@ pub(crate) struct ListArgs {
     /// As JSON
     #[arg(long)]
     pub(crate) json: bool,
+    /// Order of the labels: by name with `label`, else the largest first
+    #[arg(long, default_value = LabelSort::Harm.as_str(), value_parser = sorts(true))]
+    pub(crate) sort: String,
     /// Exits with 1 unless all of these labels accept
     #[arg(long)]
     pub(crate) exit_code: bool,
@@ -149,7 +152,7 @@ pub(crate) struct WatchArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) count: Option<u64>,
     /// Order of the labels
-    #[arg(long, default_value = LabelSort::Ready.as_str(), value_parser = sorts())]
+    #[arg(long, default_value = LabelSort::Harm.as_str(), value_parser = sorts(false))]
     pub(crate) sort: String,
     /// A line of JSON per update, also on a terminal
     #[arg(long)]
@@ -320,14 +323,10 @@ fn statuses() -> PossibleValuesParser {
     LabelStatus::ALL.map(LabelStatus::as_str).into()
 }
 
-/// What labels are sorted by, the largest first: so not their names.
-fn sorts() -> PossibleValuesParser {
-    LabelSort::ALL
-        .into_iter()
-        .filter(|sort| *sort != LabelSort::Label)
-        .map(LabelSort::as_str)
-        .collect::<Vec<_>>()
-        .into()
+/// What labels are sorted by.
+fn sorts(by_name: bool) -> PossibleValuesParser {
+    let sorts = LabelSort::ALL.into_iter().filter(|sort| by_name || *sort != LabelSort::Label);
+    sorts.map(LabelSort::as_str).collect::<Vec<_>>().into()
 }
 
 /// What an entry of the journal is about: a request, or the handle.

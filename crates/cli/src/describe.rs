@@ -131,7 +131,7 @@ fn of_class(label: &Label, section: &Section) -> Vec<String> {
         }
     });
     let partition = if label.overflow { String::new() } else { format!("partition {}, ", safe(&section.partition)) };
-    let refused = words::refused(section);
+    let refused = words::per_second(section.rejected_per_second);
     let refused = if refused.is_empty() { refused } else { format!(", {refused}/s of them in the last seconds") };
     lines.push(format!(
         "{partition}weight {}; {} admitted and {} rejected so far{refused}",

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 use tower_admission::{
-    introspection::LabelPage,
-    snapshot::{LabelStatus, RuleSnapshot},
+    introspection::{Label, LabelPage, LabelSort},
+    snapshot::{LabelSnapshot, LabelStatus, RuleSnapshot},
 };
 
 use crate::{
@@ -28,7 +28,13 @@ pub(crate) fn run(args: &ListArgs) -> Result<End, Failure> {
             filters.push_str(&format!("&{name}={}", encode(value)));
         }
     }
-    let (page, labels) = block_on(all(&client, &filters))?;
+    let (mut page, mut labels) = block_on(all(&client, &filters))?;
+    if args.sort != LabelSort::Label.as_str() {
+        let mut sorted: Vec<_> = page.labels.into_iter().zip(labels).collect();
+        // Stable, and the server sorts by name.
+        sorted.sort_by(|(a, _), (b, _)| rank(b, &args.sort).total_cmp(&rank(a, &args.sort)));
+        (page.labels, labels) = sorted.into_iter().unzip();
+    }
     let accept = page.labels.iter().all(|label| label.status == LabelStatus::Accepting);
     if args.json {
         let all =
@@ -63,8 +69,27 @@ pub(crate) async fn all(client: &Client, filters: &str) -> Result<(LabelPage, Ve
     }
 }
 
+/// What a label is sorted by. All pages are sorted here: the order may change while they are fetched, and a label must not be missed.
+#[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
+fn rank(label: &Label, sort: &str) -> f64 {
+    let sections = || label.admission.values().map(|section| &section.snapshot);
+    let sum = |of: fn(&LabelSnapshot) -> f64| sections().map(of).sum();
+    match sort {
+        "status" => LabelStatus::ALL.iter().position(|it| *it == label.status).unwrap_or(0) as f64,
+        "leased" => sum(|it| it.in_flight as f64),
+        "ready" => sum(|it| it.waiting as f64),
+        "oldest_wait" => sections().map(|it| it.oldest_wait_seconds).fold(0.0, f64::max),
+        "admitted" => sum(|it| it.admitted as f64),
+        "rejected" => sum(|it| it.rejected as f64),
+        "rejected_per_second" => sum(|it| it.rejected_per_second),
+        _ => sum(|it| it.rejected_per_second + it.left_per_second + it.waiting as f64),
+    }
+}
+
 fn human(page: &LabelPage) -> String {
     let paint = Paint::for_stdout();
+    let mut sections = page.labels.iter().flat_map(|label| label.admission.values());
+    let leave = sections.any(|section| section.snapshot.left_per_second > 0.0);
     let mut table = Table::new([
         "NAMESPACE",
         "LABEL",
@@ -74,6 +99,7 @@ fn human(page: &LabelPage) -> String {
         ">WAITING",
         ">RATE",
         ">REFUSED/S",
+        if leave { ">LEFT/S" } else { "" },
         "WHY THE NEXT ONE WAITS",
     ]);
     for label in &page.labels {
@@ -90,7 +116,8 @@ fn human(page: &LabelPage) -> String {
                 Cell::from(running),
                 Cell::number(section.waiting),
                 Cell::from(use_of(words::rate(section)).unwrap_or_default()),
-                Cell::from(words::refused(section)),
+                Cell::from(words::per_second(section.rejected_per_second)),
+                Cell::from(words::per_second(section.left_per_second)),
                 Cell::from(section.blocked_by.as_ref().map(words::in_short).unwrap_or_default()),
             ]);
         }

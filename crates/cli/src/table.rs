@@ -31,7 +31,8 @@ impl Cell {
     }
 }
 
-/// Rows under a head. A head that begins with `>` is that of a column of numbers, which stand to the right.
+/// Rows under a head. A head that begins with `>` is that of a column of numbers, which stand to the right. A column without a head
+/// is left out.
 #[derive(Debug)]
 pub(crate) struct Table<const N: usize> {
     heads: [&'static str; N],
@@ -61,7 +62,8 @@ impl<const N: usize> Table<N> {
         });
         let skipped = usize::from(above.replace(widths).is_some());
         let line = |row: &[Cell; N]| {
-            let cells = row.iter().zip(self.heads).zip(widths).enumerate();
+            let cells =
+                row.iter().zip(self.heads).zip(widths).enumerate().filter(|(_, ((_, head), _))| !head.is_empty());
             let cells = cells.map(|(column, ((cell, head), width))| {
                 let space = " ".repeat(width - cell.text.chars().count());
                 let painted = paint.paint(cell.look, &cell.text);

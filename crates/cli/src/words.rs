@@ -35,9 +35,8 @@ pub(crate) fn status(section: &LabelSnapshot) -> String {
     format!("{}{lately}{}", section.status.as_str(), store.unwrap_or_default())
 }
 
-/// The rejections per second, where there are any.
-pub(crate) fn refused(section: &LabelSnapshot) -> String {
-    let rate = section.rejected_per_second;
+/// A rate, where there is any.
+pub(crate) fn per_second(rate: f64) -> String {
     if rate > 0.0 { format!("{rate:.1}") } else { String::new() }
 }
 

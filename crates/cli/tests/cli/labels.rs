@@ -29,8 +29,11 @@ async fn lists_are_filtered_and_say_whether_all_accept() {
     let site = Site::busy().await;
     for (filter, labels) in [
         (["--prefix", "pay"], &["payments"][..]),
-        (["--status", "throttled"], &["mail", "payments"]),
-        (["--namespace", "production"], &["mail", "payments", "search"]),
+        (["--status", "throttled"], &["payments", "mail"]),
+        (["--namespace", "production"], &["payments", "mail", "search"]),
+        (["--sort", "label"], &["mail", "payments", "search"]),
+        (["--sort", "leased"], &["payments", "mail", "search"]),
+        (["--sort", "rejected"], &["mail", "payments", "search"]),
         (["--namespace", "staging"], &[]),
         (["--status", "no_slots"], &[]),
     ] {
