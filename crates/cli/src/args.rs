@@ -82,7 +82,7 @@ pub(crate) struct StatusArgs {
     /// As JSON
     #[arg(long)]
     pub(crate) json: bool,
-    /// Exits with 1 unless the server is fine or busy
+    /// Exits with 1 unless the server is fine, or busy with requests that end
     #[arg(long)]
     pub(crate) exit_code: bool,
 }
@@ -199,9 +199,6 @@ pub(crate) struct JournalArgs {
 }
 
 #[derive(Args, Debug)]
-pub(crate) struct CaptureArgs {
-    #[command(flatten)]
-#[derive(Args, Debug)]
 pub(crate) struct HistoryArgs {
     #[command(flatten)]
     pub(crate) server: ServerArgs,
@@ -228,6 +225,9 @@ pub(crate) struct HistoryArgs {
     pub(crate) json: bool,
 }
 
+#[derive(Args, Debug)]
+pub(crate) struct CaptureArgs {
+    #[command(flatten)]
     pub(crate) server: ServerArgs,
     /// How far back; with --start, for how long back it remembers [default: all that there is; 5m with --start]
     #[arg(long, value_name = "TIME", value_parser = time)]
@@ -348,11 +348,11 @@ fn time(text: &str) -> Result<Duration, String> {
     let allowed = "allowed is a time such as \"250ms\", \"5s\", \"1m30s\" or \"2h\"";
     parse_time(text).or_else(bare_seconds).ok_or_else(|| allowed.to_owned())
 }
+
 fn last_hour(text: &str) -> Result<Duration, String> {
     let hour = Duration::from_secs(1)..=Duration::from_secs(3_600);
     time(text).and_then(|time| if hour.contains(&time) { Ok(time) } else { Err("allowed is 1s to 1h".to_owned()) })
 }
-
 
 fn interval(text: &str) -> Result<Duration, String> {
     let least = Duration::from_millis(50);

@@ -1,13 +1,18 @@
 //! `admission status`: the state of the server in a line, and what to do.
 
-use tower_admission::{introspection::Overview, snapshot::HealthSnapshot};
+use tower_admission::{
+    introspection::{Foremost, Overview},
+    snapshot::HealthSnapshot,
+};
 
 use crate::{
     args::StatusArgs,
     client::{Client, block_on},
     failure::{End, Failure},
     partitions,
+    table::{Cell, Table},
     text::{self, Look, Paint, safe, seconds},
+    words,
 };
 
 pub(crate) fn run(args: &StatusArgs) -> Result<End, Failure> {
@@ -17,13 +22,26 @@ pub(crate) fn run(args: &StatusArgs) -> Result<End, Failure> {
     if args.json {
         let all = serde_json::json!({
             "name": json["name"], "identity": json["identity"], "health": json["health"], "limit": json["limit"], "limit_state": json["limit_state"],
-            "reserved": json["reserved"], "warnings": json["warnings"],
+            "reserved": json["reserved"], "foremost": json["foremost"], "warnings": json["warnings"],
         });
         text::print(&text::json(&all))?;
     } else {
         text::print(&human(&overview, now))?;
     }
-    Ok(End::wrong_if(args.exit_code && !matches!(&*overview.snapshot.health.state, "fine" | "busy")))
+    Ok(End::wrong_if(args.exit_code && !is_well(&overview)))
+}
+
+/// Whether requests are answered: all slots may be taken, but by requests that end, as the advice says otherwise, and whose callers
+/// stay, but for one in ten or one a second.
+fn is_well(overview: &Overview) -> bool {
+    let health = &overview.snapshot.health;
+    let recent = overview.partitions.iter().map(|it| &it.snapshot.recent);
+    let leave = || recent.clone().any(|it| it.left_per_second >= (0.1 * it.admitted_per_second).max(0.9));
+    match &*health.state {
+        "fine" => true,
+        "busy" => !health.advice.contains(" do not end") && !leave(),
+        _ => false,
+    }
 }
 
 /// The look of a health.
@@ -86,9 +104,41 @@ fn human(overview: &Overview, now: f64) -> String {
     if health.state != "fine" {
         lines.push(format!("what to do: {}", safe(&health.runbook)));
     }
+    if health.state != "fine" && !overview.foremost.is_empty() {
+        lines.push(String::new());
+        lines.extend(foremost(&overview.foremost).lines(paint));
+    }
     if overview.partitions.len() > 1 {
         lines.push(String::new());
         lines.extend(partitions::table(&overview.partitions).lines(paint));
     }
     lines.join("\n") + "\n"
+}
+
+/// The labels and partitions that suffer or hold most.
+fn foremost(rows: &[Foremost]) -> Table<7> {
+    let mut table = Table::new([
+        "SUFFERS OR HOLDS MOST",
+        ">RUNNING",
+        ">EACH FOR",
+        ">WAITING",
+        ">OLDEST FOR",
+        ">REFUSED/S",
+        ">LEFT/S",
+    ]);
+    for it in rows {
+        let name = if it.namespace.is_empty() { it.name.clone() } else { format!("{}:{}", it.namespace, it.name) };
+        let name = if it.kind == "partition" { format!("partition {name}") } else { name };
+        let time = |time: f64| if time > 0.0 { seconds(time) } else { String::new() };
+        table.row([
+            Cell::name(&name).with(Look::Bold),
+            Cell::number(it.in_flight),
+            Cell::from(time(it.held_seconds)),
+            Cell::number(it.waiting),
+            Cell::from(time(it.oldest_wait_seconds)),
+            Cell::from(words::per_second(it.rejected_per_second)),
+            Cell::from(words::per_second(it.left_per_second)),
+        ]);
+    }
+    table
 }

@@ -1,11 +1,18 @@
 //! `status`, `partitions` and `describe --partition`: what they say of a server in each state, against what requests get there.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 use admission_testkit::{Mood, Moody};
 use serde_json::Value;
 use tower_admission::{
-    Admission, AdmissionBuilder, Cap, ClassLimits, DrainMode, Labels, Mode, Rate, Reason, Rules, Ticket, WhenFull,
+    Admission, AdmissionBuilder, Cap, ClassLimits, Clock, DrainMode, Labels, Mode, Rate, Reason, Rules, Ticket,
+    WhenFull,
     limit::{Aimd, Fixed, Limit},
     percent,
     store::{Keys, Leases, OnStoreFailure},
@@ -81,6 +88,42 @@ async fn a_full_server_is_busy_then_overloaded_and_says_who_is_refused() {
     let list = site.run(&["list"]).await.with(0);
     let rate: f64 = list.lines().nth(1).unwrap().split_whitespace().nth(5).unwrap().parse().unwrap();
     assert!(rate > 0.0, "{list}");
+}
+
+/// A clock that is set by hand.
+#[derive(Clone, Debug, Default)]
+struct ByHand(Arc<AtomicU64>);
+
+impl Clock for ByHand {
+    fn now(&self) -> Duration {
+        Duration::from_millis(self.0.load(Ordering::Relaxed))
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn slots_that_do_not_come_back_and_callers_that_leave_are_no_success() {
+    let exit = ["status", "--exit-code"];
+    for (leaks, leave, code) in [(false, 0, 0), (true, 0, 1), (false, 1, 1), (false, 4, 1)] {
+        let clock = ByHand::default();
+        let builder = Admission::builder().limit(Fixed::new(4)).labels(Labels::new());
+        let mut site = Site::start(builder.clock(clock.clone()).build().unwrap()).await;
+        for second in 0..30 {
+            // The slots are in use most of the time, by requests that end or by requests that don't.
+            if second == 0 || !leaks {
+                site.let_go();
+                site.hold(4, &Ticket::new().label("acme"));
+            }
+            site.abandon(leave);
+            clock.0.fetch_add(1_000, Ordering::Relaxed);
+            site.admission.snapshot();
+        }
+        let out = site.run(&["status"]).await.with(0);
+        assert_eq!(out.contains("acme do not end; `permit_time_to_live` takes their slots back"), leaks, "{out}");
+        let state = site.json("/admission").await["health"]["state"].as_str().unwrap().to_owned();
+        assert!(state == if leave == 4 { "abandoned" } else { "busy" } && out.starts_with(&state), "{out}");
+        assert!(out.lines().any(|line| line.starts_with("SUFFERS OR HOLDS MOST")), "{out}");
+        site.run(&exit).await.with(code);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

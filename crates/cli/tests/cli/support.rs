@@ -97,6 +97,11 @@ impl Site {
         self.permits.drain(..).for_each(|permit| permit.finish(Outcome::Success));
     }
 
+    /// Has the callers of so many of the requests that were held leave.
+    pub(crate) fn abandon(&mut self, count: usize) {
+        self.permits.drain(..count).for_each(|permit| permit.finish(Outcome::Cancelled));
+    }
+
     /// What the server answers.
     pub(crate) async fn json(&self, path: &str) -> Value {
         let client = Client::builder(TokioExecutor::new()).build_http::<Empty<Bytes>>();
