@@ -4,6 +4,7 @@ use std::{
     fs::File,
     io::{self, Write},
     path::Path,
+    time::Duration,
 };
 
 use http::Method;
@@ -16,12 +17,7 @@ use crate::{
 
 pub(crate) fn run(args: &CaptureArgs) -> Result<End, Failure> {
     let client = Client::new(&args.server)?;
-    // A part of a second is a whole one.
-    let seconds = args.last.map(|last| last.as_secs() + u64::from(last.subsec_nanos() > 0));
-    let parameters = [("last", seconds), ("max_bytes", args.max_bytes.map(|bytes| bytes as u64))];
-    let parameters = parameters.into_iter().filter_map(|(name, value)| Some(format!("{name}={}", value?)));
-    let query = parameters.collect::<Vec<_>>().join("&");
-    let path = if query.is_empty() { "/capture".to_owned() } else { format!("/capture?{query}") };
+    let path = path(args.last, args.max_bytes);
     let method = match (args.start, args.stop) {
         (true, _) => Method::POST,
         (_, true) => Method::DELETE,
@@ -32,6 +28,15 @@ pub(crate) fn run(args: &CaptureArgs) -> Result<End, Failure> {
         Some(file) => to_file(file, ask),
         None => ask(&mut io::stdout().lock()).map(|()| End::Well),
     }
+}
+
+/// Where the capture is. A part of a second is a whole one.
+pub(crate) fn path(last: Option<Duration>, max_bytes: Option<usize>) -> String {
+    let seconds = last.map(|last| last.as_secs() + u64::from(last.subsec_nanos() > 0));
+    let parameters = [("last", seconds), ("max_bytes", max_bytes.map(|bytes| bytes as u64))];
+    let parameters = parameters.into_iter().filter_map(|(name, value)| Some(format!("{name}={}", value?)));
+    let query = parameters.collect::<Vec<_>>().join("&");
+    if query.is_empty() { "/capture".to_owned() } else { format!("/capture?{query}") }
 }
 
 /// A file that is there only if all of it came.

@@ -1,6 +1,6 @@
 //! `admission`: what a server under admission control does and why, and what to set.
 //!
-//! `status`, `partitions`, `list`, `describe`, `watch`, `journal`, `history` and `capture` ask the introspection of a running server; `plan`, `check` and `simulate` need none.
+//! `status`, `partitions`, `list`, `describe`, `watch`, `journal`, `history` and `capture` ask the introspection of a running server; `what-if` may; `plan`, `check` and `simulate` need none.
 
 mod args;
 mod capture;
@@ -20,6 +20,7 @@ mod status;
 mod table;
 mod text;
 mod watch;
+mod what_if;
 mod words;
 
 use std::process::ExitCode;
@@ -51,6 +52,7 @@ fn run(command: &Command) -> Result<End, Failure> {
         Command::Journal(args) => journal::run(args),
         Command::History(args) => history::run(args),
         Command::Capture(args) => capture::run(args),
+        Command::WhatIf(args) => what_if::run(args),
         Command::Plan(args) => plan::run(args),
         Command::Check(args) => check::run(args),
         Command::Simulate(args) => simulate::run(&args.arguments),

@@ -60,6 +60,19 @@ pub struct Group {
     pub label: Option<String>,
 }
 
+impl Group {
+    /// A name as text and nothing else: callers choose names of labels.
+    pub fn title(&self) -> String {
+        let key = match (&self.label, self.namespace.as_str()) {
+            (None, _) => String::new(),
+            (Some(label), "") => format!(" / {label}"),
+            (Some(label), namespace) => format!(" / {namespace}:{label}"),
+        };
+        let name: String = format!("{}{key}", self.partition).chars().filter(|c| !c.is_control()).collect();
+        if name.chars().count() > 40 { name.chars().take(39).chain(['…']).collect() } else { name }
+    }
+}
+
 /// How long a request takes to its answer and to the end of that, and how it ends; for ever, where the capture ended before.
 #[derive(Clone, Copy, Debug)]
 pub struct Service {

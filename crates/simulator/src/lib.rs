@@ -30,6 +30,7 @@ pub mod record;
 pub mod replay;
 pub mod scenario;
 pub mod server;
+pub mod suggest;
 pub mod tenants;
 pub mod timeline;
 pub mod what_if;

@@ -64,10 +64,14 @@ impl Policy {
         Self::checked(Table::try_from(policy).map_err(|error| format!("policy: {error}"))?)
     }
 
-    fn checked(table: Table) -> Result<Self, String> {
+    pub(crate) fn checked(table: Table) -> Result<Self, String> {
         let (policy, problems) = (Self(table), Problems::default());
         policy.try_build("policy", &problems, &VirtualClock::default());
         problems.check(policy)
+    }
+
+    pub(crate) const fn table(&self) -> &Table {
+        &self.0
     }
 
     /// The settings of a handle that has no clock of its own.

@@ -149,6 +149,23 @@ async fn an_incident_is_fetched_after_the_fact_and_replayed_under_two_configurat
     assert!(capped["shop"][1] * 4 < production["shop"][1], "a cap leaves room for the shop: {capped:?} {production:?}");
     assert!(capped["crawler"][1] > production["crawler"][1]);
 
+    // What might have helped is found from the capture alone, of a file or of the server.
+    let found = run_with(&variables, &["what-if", "--last", "5m"]).await.with(0);
+    println!("{found}");
+    assert!(found.starts_with("would have helped most: "), "{found}");
+    assert!(found.contains("default / crawler asks for more than half of all work"), "{found}");
+    let json = run(&["what-if", path, "--json"]).await.json();
+    let policies = json["policies"].as_array().unwrap();
+    let shop =
+        |name: &str| policies.iter().find(|it| it["policy"] == name).unwrap()["victim"]["served"].as_u64().unwrap();
+    assert_eq!((json["victim"]["label"].as_str(), shop("recorded")), (Some("shop"), answers["shop"][0]));
+    // With a cap for the crawler, or in a queue in which labels take turns, the shop gets what it asks for; no limit gives it that.
+    for helpful in ["labels.caps.crawler = 2", "queue = 16, max_wait = \"1s\"", json["best"].as_str().unwrap()] {
+        assert!(shop(helpful) > shop("recorded") * 2, "{helpful}: {json:#}");
+    }
+    let helps = |name: &str| policies.iter().find(|it| it["policy"] == name).unwrap()["helps"].clone();
+    assert_eq!((helps("labels.caps.crawler = 2"), helps("limit = 2")), (true.into(), false.into()));
+
     // The control: a capture that lacks a rejection does not agree with the clients.
     let at = text.lines().position(|line| line.contains(r#""label":"crawler""#) && line.contains(r#""gets":"limit""#));
     let less: Vec<&str> = text.lines().enumerate().filter(|(i, _)| Some(*i) != at).map(|(_, line)| line).collect();

@@ -15,3 +15,4 @@ mod support;
 mod terminal;
 mod trouble;
 mod watch;
+mod what_if;

@@ -54,7 +54,7 @@ pub(crate) fn table(
     let limits = std::iter::once(String::new()).chain(now.iter().map(|fates| fates.limit_end.to_string()));
     row(&mut out, "  limit at the end", limits);
     for (group, tallies) in groups.iter().take(SHOWN) {
-        block(&mut out, &title(group), &names, tallies);
+        block(&mut out, &group.title(), &names, tallies);
     }
     if groups.len() > SHOWN {
         let others = sum(groups.iter().skip(SHOWN).map(|(_, tallies)| tallies));
@@ -124,17 +124,6 @@ fn unfinished(captured: &Captured) -> usize {
 #[expect(clippy::cast_precision_loss, reason = "times of less than a hundred days")]
 fn seconds(captured: &Captured) -> f64 {
     captured.duration as f64 / 1e9
-}
-
-/// A name as text and nothing else: callers choose names of labels.
-fn title(group: &Group) -> String {
-    let key = match (&group.label, group.namespace.as_str()) {
-        (None, _) => String::new(),
-        (Some(label), "") => format!(" / {label}"),
-        (Some(label), namespace) => format!(" / {namespace}:{label}"),
-    };
-    let name: String = format!("{}{key}", group.partition).chars().filter(|c| !c.is_control()).collect();
-    if name.chars().count() > 40 { name.chars().take(39).chain(['…']).collect() } else { name }
 }
 
 /// A name that fits its column.

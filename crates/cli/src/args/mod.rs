@@ -1,15 +1,13 @@
 //! The command line.
 
+mod values;
+
 use std::{path::PathBuf, time::Duration};
 
-use clap::{Args, Parser, Subcommand, builder::PossibleValuesParser};
-use tower_admission::{
-    Reason,
-    configuration::parse_time,
-    introspection::{EntryKind, LabelSort},
-    journal::DecisionKind,
-    snapshot::LabelStatus,
-};
+use clap::{Args, Parser, Subcommand};
+use tower_admission::introspection::LabelSort;
+
+use self::values::{burst, decisions, interval, kinds, last_hour, positive, reasons, sorts, statuses, time, times};
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -47,6 +45,8 @@ pub(crate) enum Command {
     History(HistoryArgs),
     /// Fetches the capture of the last minutes of the server, starts it, or stops it
     Capture(CaptureArgs),
+    /// Replays an incident under other policies, and says which of them would have helped
+    WhatIf(WhatIfArgs),
     /// Calculates which limit and queue a burst needs, or predicts what happens to the burst
     Plan(PlanArgs),
     /// Validates a configuration, and shows which settings apply to a label
@@ -247,6 +247,23 @@ pub(crate) struct CaptureArgs {
 }
 
 #[derive(Args, Debug)]
+pub(crate) struct WhatIfArgs {
+    /// The file of `admission capture --output` [default: the capture of the server]
+    pub(crate) capture: Option<PathBuf>,
+    /// A further policy: the configuration of a server, or `[policy]` of a scenario; may be given several times
+    #[arg(long, value_name = "FILE")]
+    pub(crate) policy: Vec<PathBuf>,
+    /// How far back, of the capture of the server [default: all that there is]
+    #[arg(long, value_name = "TIME", value_parser = time, conflicts_with = "capture")]
+    pub(crate) last: Option<Duration>,
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
+    /// As JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
 pub(crate) struct PlanArgs {
     /// Number of requests in the burst, at most a million
     #[arg(long, short = 'n', value_name = "N", value_parser = burst)]
@@ -318,65 +335,6 @@ pub(crate) struct SimulateArgs {
     pub(crate) arguments: Vec<String>,
 }
 
-/// How a label fares.
-fn statuses() -> PossibleValuesParser {
-    LabelStatus::ALL.map(LabelStatus::as_str).into()
-}
-
-/// What labels are sorted by.
-fn sorts(by_name: bool) -> PossibleValuesParser {
-    let sorts = LabelSort::ALL.into_iter().filter(|sort| by_name || *sort != LabelSort::Label);
-    sorts.map(LabelSort::as_str).collect::<Vec<_>>().into()
-}
-
-/// What an entry of the journal is about: a request, or the handle.
-fn kinds() -> PossibleValuesParser {
-    EntryKind::ALL.map(EntryKind::as_str).into()
-}
-
-fn reasons() -> PossibleValuesParser {
-    Reason::ALL.map(Reason::as_str).into()
-}
-
-fn decisions() -> PossibleValuesParser {
-    DecisionKind::ALL.map(DecisionKind::as_str).into()
-}
-
-/// `5s`, `1m30s`, or bare seconds.
-fn time(text: &str) -> Result<Duration, String> {
-    let bare_seconds = || parse_time(&format!("{}s", text.trim()));
-    let allowed = "allowed is a time such as \"250ms\", \"5s\", \"1m30s\" or \"2h\"";
-    parse_time(text).or_else(bare_seconds).ok_or_else(|| allowed.to_owned())
-}
-
-fn last_hour(text: &str) -> Result<Duration, String> {
-    let hour = Duration::from_secs(1)..=Duration::from_secs(3_600);
-    time(text).and_then(|time| if hour.contains(&time) { Ok(time) } else { Err("allowed is 1s to 1h".to_owned()) })
-}
-
-fn interval(text: &str) -> Result<Duration, String> {
-    let least = Duration::from_millis(50);
-    time(text).and_then(|time| if time < least { Err("allowed is 50ms or more".to_owned()) } else { Ok(time) })
-}
-
-fn times(text: &str) -> Result<(Duration, Duration), String> {
-    let (shortest, longest) = text.split_once("..").unwrap_or((text, text));
-    let (shortest, longest) = (time(shortest)?, time(longest.trim_start_matches('='))?);
-    if longest < shortest { Err("allowed is SHORTEST..LONGEST".to_owned()) } else { Ok((shortest, longest)) }
-}
-
-/// A plan follows each request: a larger burst would take minutes, and memory for all that wait.
-const LARGEST_BURST: usize = 1_000_000;
-
-fn burst(text: &str) -> Result<usize, String> {
-    let number = text.parse().ok().filter(|number| *number <= LARGEST_BURST);
-    number.ok_or_else(|| format!("allowed is a whole number up to {LARGEST_BURST}"))
-}
-
-fn positive(text: &str) -> Result<usize, String> {
-    text.parse().ok().filter(|number| *number > 0).ok_or_else(|| "allowed is a whole number, 1 or more".to_owned())
-}
-
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory;
@@ -386,19 +344,5 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Arguments::command().debug_assert();
-    }
-
-    #[test]
-    fn times_are_read_with_and_without_a_unit() {
-        let seconds = Duration::from_secs;
-        assert_eq!(time("1m30s"), Ok(seconds(90)));
-        assert_eq!(time("2"), Ok(seconds(2)));
-        assert_eq!(times("229s..245s"), Ok((seconds(229), seconds(245))));
-        assert_eq!(times("229s..=245s"), Ok((seconds(229), seconds(245))));
-        assert_eq!(times("5"), Ok((seconds(5), seconds(5))));
-        for bad in ["", "fast", "5s..1s", ".."] {
-            assert!(times(bad).is_err(), "{bad}");
-        }
-        assert!(interval("0").is_err());
     }
 }
