@@ -1,5 +1,7 @@
 //! `admission check`: whether a configuration can be used, and what it says.
 
+use std::io::{read_to_string, stdin};
+
 use serde_json::{Value, json};
 use tower_admission::configuration::{ConfigError, Effective, Loaded, Sources};
 
@@ -12,7 +14,10 @@ use crate::{
 };
 
 pub(crate) fn run(args: &CheckArgs) -> Result<End, Failure> {
-    let mut sources = args.files.iter().fold(Sources::new(), |sources, file| sources.file(file));
+    let mut sources = Sources::new();
+    for file in &args.files {
+        sources = if file.as_os_str() == "-" { standard_input(sources)? } else { sources.file(file) };
+    }
     if args.env {
         sources = sources.environment();
     }
@@ -41,6 +46,13 @@ pub(crate) fn run(args: &CheckArgs) -> Result<End, Failure> {
         text::print(&human(args, &loaded, held.as_ref(), wrong))?;
     }
     Ok(End::wrong_if(wrong))
+}
+
+/// JSON begins with a brace, which TOML does not.
+fn standard_input(sources: Sources) -> Result<Sources, Failure> {
+    const NAME: &str = "standard input";
+    let text = read_to_string(stdin()).map_err(|error| Failure::Missing(format!("{NAME}: {error}")))?;
+    Ok(if text.trim_start().starts_with('{') { sources.json(NAME, text) } else { sources.toml(NAME, text) })
 }
 
 fn problems(error: &ConfigError) -> String {

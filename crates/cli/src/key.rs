@@ -25,6 +25,8 @@ pub(crate) struct Held {
     label: String,
     weight: u32,
     classes: Vec<Class>,
+    /// What else the key was read as.
+    note: Option<String>,
 }
 
 #[derive(Debug)]
@@ -46,9 +48,50 @@ struct Rule {
 }
 
 impl Held {
+    /// The first colon ends the namespace. Where nothing is set for such a key but for another one, that is taken: the name of a label
+    /// may have colons, and so may a namespace.
     pub(crate) fn find(loaded: &Loaded, key: &str, class: Option<&str>) -> Result<Self, Failure> {
         let (namespace, label) = key.split_once(':').unwrap_or(("", key));
-        let (namespace, label) = (namespace.trim(), label.trim());
+        let mut first = Self::of(loaded, key, (namespace, label), class)?;
+        if namespace.trim().is_empty() || first.is_set(loaded) {
+            return Ok(first);
+        }
+        let later = key.match_indices(':').skip(1).map(|(at, _)| (&key[..at], &key[at + 1..]));
+        let mut tried = Vec::new();
+        for split in std::iter::once(("", key)).chain(later.filter(|(_, label)| !label.trim().is_empty())) {
+            let mut other = Self::of(loaded, key, split, class)?;
+            tried.push(other.name());
+            if other.is_set(loaded) {
+                other.note = Some(format!("nothing is set for {}, so this is {}", first.name(), other.name()));
+                return Ok(other);
+            }
+        }
+        first.note = Some(format!("nothing is set for {}, nor for {}", first.name(), tried.join(", or ")));
+        Ok(first)
+    }
+
+    /// The label as it was read from a key.
+    fn name(&self) -> String {
+        let of = if self.namespace.is_empty() {
+            "without a namespace".to_owned()
+        } else {
+            format!("in {:?}", safe(&self.namespace))
+        };
+        format!("label {:?} {of}", safe(&self.label))
+    }
+
+    /// Whether a setting names it or its namespace, rather than all labels.
+    fn is_set(&self, loaded: &Loaded) -> bool {
+        let config = loaded.config();
+        let has_cap = config.labels.caps.contains_key(&self.label) || config.labels.weights.contains_key(&self.label);
+        let mut rules = self.classes.iter().flat_map(|class| &class.rules);
+        has_cap
+            || self.weight != config.labels.weight
+            || rules.any(|rule| !["class", "labels", "*"].contains(&&*rule.key))
+    }
+
+    fn of(loaded: &Loaded, key: &str, split: (&str, &str), class: Option<&str>) -> Result<Self, Failure> {
+        let (namespace, label) = (split.0.trim(), split.1.trim());
         if label.is_empty() {
             return Err(Failure::Usage(format!("--key {}: the label is missing", safe(key))));
         }
@@ -87,6 +130,7 @@ impl Held {
             label: label.to_owned(),
             weight: labels.first().map_or(1, |it| it.weight),
             classes: wanted.iter().filter_map(of_class).collect(),
+            note: None,
         })
     }
 
@@ -117,7 +161,7 @@ impl Held {
         let namespace =
             if self.namespace.is_empty() { String::new() } else { format!(" in {}", safe(&self.namespace)) };
         let head = format!("{}{namespace}, weight {}", paint.paint(Look::Bold, &safe(&self.label)), self.weight);
-        [head].into_iter().chain(table.lines(paint)).collect()
+        [head].into_iter().chain(self.note.clone()).chain(table.lines(paint)).collect()
     }
 
     pub(crate) fn to_json(&self) -> Value {
@@ -131,7 +175,7 @@ impl Held {
             (name.clone(), json!(rules))
         });
         let classes: serde_json::Map<_, _> = classes.collect();
-        json!({ "namespace": self.namespace, "label": self.label, "weight": self.weight, "classes": classes })
+        json!({ "namespace": self.namespace, "label": self.label, "weight": self.weight, "note": self.note, "classes": classes })
     }
 }
 

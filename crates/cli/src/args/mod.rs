@@ -13,7 +13,7 @@ const EXIT_CODES: &str = "\
 Exit codes:
   0  success
   1  a problem was found: a configuration has problems, an expectation of a scenario does not hold, a label is not
-     known, a server keeps no journal, or, with --exit-code, a label does not accept, or not all of a burst are served
+     known, a server keeps no journal, or, with --exit-code, a server or a label is not well, or not all of a burst are served
   2  the command line is wrong
   3  the server can't be reached, or has no introspection
 
@@ -51,7 +51,7 @@ pub(crate) enum Command {
     Plan(PlanArgs),
     /// Validates a configuration, and shows which settings apply to a label
     Check(CheckArgs),
-    /// Runs overload scenarios in virtual time; `admission simulate --help` describes them
+    /// Runs overload scenarios in virtual time; `admission simulate -h` lists its options
     #[command(disable_help_flag = true)]
     Simulate(SimulateArgs),
     /// Prints a script that completes this command in a shell
@@ -305,7 +305,7 @@ pub(crate) struct PlanArgs {
 
 #[derive(Args, Debug)]
 pub(crate) struct CheckArgs {
-    /// Files in TOML or JSON; the last file that has a setting wins
+    /// Files in TOML or JSON, `-` for standard input; the last file that has a setting wins
     #[arg(required_unless_present = "env")]
     pub(crate) files: Vec<PathBuf>,
     /// Reads the variables TOWER_ADMISSION_… as well; they override the files

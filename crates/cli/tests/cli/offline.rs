@@ -122,6 +122,32 @@ async fn what_holds_for_a_key_is_shown_with_where_it_was_said() {
 }
 
 #[tokio::test]
+async fn a_key_with_several_colons_is_what_settings_name_and_standard_input_is_a_file() {
+    let check = async |text: &str, arguments: &str| {
+        let file = File::new("input", text);
+        let shell = format!("{BINARY} check - {arguments} < '{}'", file.path());
+        let output = bounded("the check", command("sh", &[]).args(["-c", &shell]).output()).await.unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let caps = "limit = 9\nlabels.caps = { \"AppB:Chromium:UAT\" = 2 }\n";
+    let key = async |key: &str| check(caps, &format!("--json --key {key}")).await.parse::<serde_json::Value>().unwrap();
+    let found = key("AppB:Chromium:UAT").await["key"].clone();
+    assert_eq!((&found["namespace"], &found["label"]), (&json!(""), &json!("AppB:Chromium:UAT")), "{found:#}");
+    assert_eq!(found["classes"]["*"][0]["bound"], 2);
+    assert_eq!(found["classes"]["*"][0]["origin"], "standard input:2");
+    let note = found["note"].as_str().unwrap();
+    assert!(note.starts_with("nothing is set for label \"Chromium:UAT\" in \"AppB\", so this is "), "{note}");
+    // The first colon stays what it is where nothing is set, and where a setting names that.
+    let none = key("AppC:Chromium:UAT").await["key"].clone();
+    assert_eq!((&none["namespace"], &none["label"]), (&json!("AppC"), &json!("Chromium:UAT")));
+    assert!(none["note"].as_str().unwrap().contains("label \"UAT\" in \"AppC:Chromium\""), "{none:#}");
+    let set = check(&(caps.to_owned() + "[overrides.'a:b']\n'*'.max_in_flight = 3\n"), "--key a:b").await;
+    assert!(set.starts_with("b in a, weight 1\nCLASS") && set.contains("max_in_flight"), "{set}");
+    assert_eq!(check("{\"limit\": 3}", "").await, "the configuration can be used\n", "JSON as well");
+    assert!(check("limt = 3", "").await.starts_with("standard input:1: limt: unknown setting"));
+}
+
+#[tokio::test]
 async fn every_problem_is_told_with_its_file_and_line() {
     let one = File::new("bad.toml", "quee = 400\nadmission_timeout = 5\n");
     let two = File::new("bad.json", "{\"limit\": -1}");
@@ -177,6 +203,8 @@ async fn scenarios_are_simulated() {
     assert!(missing.contains("no-such-scenario.toml"), "{missing}");
     let help = run(&["simulate", "--help"]).await.with(0);
     assert!(help.contains("# What is measured"), "{help}");
+    let options = run(&["simulate", "-h"]).await.with(0);
+    assert!(help.starts_with(&options) && options.lines().count() < 45 && options.contains("--replay"), "{options}");
 }
 
 #[tokio::test]

@@ -28,6 +28,8 @@ pub(crate) struct Options {
     pub(crate) table: bool,
     pub(crate) json: bool,
     pub(crate) help: bool,
+    /// Whether help is about the options alone.
+    pub(crate) is_brief: bool,
     pub(crate) metric: Option<String>,
     pub(crate) svg: Option<PathBuf>,
     /// A capture to be run again, and the policies for that if not its own.
@@ -45,7 +47,8 @@ impl Options {
                 text.parse::<u64>().map_err(|_| format!("{argument}: found {text}, allowed is a whole number"))
             };
             match argument.as_str() {
-                "-h" | "--help" => options.help = true,
+                "-h" => (options.help, options.is_brief) = (true, true),
+                "--help" => options.help = true,
                 "--ablate" => options.ablate = true,
                 "--check" => options.check = true,
                 "--draw" => options.draw = Some(number(value()?)?.max(1)),

@@ -16,7 +16,9 @@ use crate::{
 /// Whether all expectations held.
 pub(crate) fn run(options: &Options) -> Result<bool, String> {
     if options.help {
-        say!("{}", include_str!("../../FORMAT.md"));
+        let all = include_str!("../../FORMAT.md");
+        let end = all.split_inclusive("\n\n").take_while(|part| !part.starts_with("## ")).map(str::len).sum();
+        say!("{}", &all[..if options.is_brief { end } else { all.len() }]);
         return Ok(true);
     }
     if let Some(file) = &options.replay {
