@@ -7,12 +7,12 @@ use tower_admission::{
     Admission, AdmissionBuilder, Cap, ClassLimits, DrainMode, Labels, Rules, WhenFull,
     limit::{Aimd, Fixed},
     percent,
-    store::{AfterRestart, Keys, Leases, RedisStore},
+    store::{AfterRestart, Keys, Leases, RedisBuilder, RedisStore},
 };
 
 use super::{
     browser::Browser,
-    clients::Clients,
+    clients::{Clients, Headers},
     process::Server,
     redis::{proxy::Proxy, server::Server as Redis},
     support::Site,
@@ -38,11 +38,11 @@ enum Place {
     Elsewhere(Server),
 }
 
-const NONE: &[(&str, &str)] = &[];
-const SHOP: &[(&str, &str)] = &[("x-label", "shop")];
-const STUCK: &[(&str, &str)] = &[("x-label", "stuck")];
-const WEB: &[(&str, &str)] = &[("x-tenant", "web")];
-const NOISY: &[(&str, &str)] = &[("x-tenant", "noisy")];
+const NONE: Headers = &[];
+const SHOP: Headers = &[("x-label", "shop")];
+const STUCK: Headers = &[("x-label", "stuck")];
+const WEB: Headers = &[("x-tenant", "web")];
+const NOISY: Headers = &[("x-tenant", "noisy")];
 /// A few of them load no server.
 const FEW: usize = 3;
 
@@ -58,7 +58,7 @@ async fn site(
     name: &'static str,
     what: &'static str,
     builder: AdmissionBuilder,
-    caller: (&'static str, &'static [(&'static str, &'static str)]),
+    caller: (&'static str, Headers),
     expected: Expected,
 ) -> Incident {
     let site = Site::start(&builder.build().unwrap()).await;
@@ -68,16 +68,23 @@ async fn site(
     Incident { name, what, url, clients, expected, browser: None, place: Place::Here(site) }
 }
 
+pub(super) fn keys() -> Keys {
+    Keys::new("drill").unwrap()
+}
+
+/// Rules that all instances share by this store.
+pub(super) fn over(store: RedisBuilder, builder: AdmissionBuilder) -> AdmissionBuilder {
+    builder.shared(Leases::builder().local_shares(false).build(Arc::new(store.build().unwrap())), keys())
+}
+
 /// A server with a cap that all instances share, in a Redis behind a proxy.
 async fn shared(name: &'static str, what: &'static str, expected: Expected) -> Incident {
     let redis = Redis::start().await;
     let proxy = Proxy::start(redis.port()).await;
-    let keys = || Keys::new("drill").unwrap();
     let store = RedisStore::builder(&proxy.url(), keys()).after_restart(AfterRestart::Grant).timeout(ms(1_000));
     let cap = Cap::from(100).when_full(WhenFull::Reject);
     let rules = Rules::new().default_limits(ClassLimits::new().max_in_flight(cap));
-    let leases = Leases::builder().local_shares(false).build(Arc::new(store.build().unwrap()));
-    let builder = waits_shortly(name).limit(Fixed::new(50)).labels(Labels::new()).rules(rules).shared(leases, keys());
+    let builder = over(store, waits_shortly(name).limit(Fixed::new(50)).labels(Labels::new()).rules(rules));
     let mut incident = site(name, what, builder, ("shop", SHOP), expected).await;
     let Place::Here(site) = incident.place else { unreachable!() };
     incident.place = Place::Shared { _site: site, redis, proxy };

@@ -5,8 +5,11 @@
 
 mod clients;
 mod incidents;
+mod judge;
 mod prometheus;
 mod report;
+mod stories;
+mod thirteen;
 mod told;
 
 use std::time::Duration;
@@ -30,7 +33,7 @@ const AFTER: Duration = Duration::from_secs(10);
 /// What is told of each incident now, and what its clients have got so far.
 async fn look(incidents: &[Incident], prometheus: &Prometheus, browser: &Browser, caused: bool) -> Vec<Told> {
     let alerts = prometheus.alerts().await;
-    let mut all = join_all(incidents.iter().map(|it| told::ask(it, &alerts))).await;
+    let mut all = join_all(incidents.iter().map(|it| told::ask(&it.url, it.name, &alerts))).await;
     for (incident, told) in incidents.iter().zip(&mut all) {
         // The page of a server that is frozen was opened while it was well.
         let page = match &incident.browser {

@@ -18,6 +18,8 @@ use serde_json::Value;
 
 use super::npm;
 
+const RULES: &str = include_str!("../../../../examples/dashboards/alerts.yaml");
+
 #[derive(Debug)]
 pub(crate) struct Prometheus {
     process: Child,
@@ -32,6 +34,7 @@ pub(crate) struct Alert {
     pub(crate) limiter: String,
     pub(crate) name: String,
     pub(crate) state: String,
+    pub(crate) severity: String,
 }
 
 /// The rules with all of their times divided by 60: those of windows, of `offset` and of `for`. Nothing else is changed.
@@ -85,15 +88,23 @@ fn only_times_are_divided() {
 }
 
 impl Prometheus {
-    /// One that scrapes these listeners for operators.
+    /// One that scrapes these listeners for operators each second, with a second for each minute of the rules.
     pub(crate) async fn start(targets: &[String]) -> Self {
+        Self::start_with(targets, 1, &in_seconds(RULES)).await
+    }
+
+    /// One as a site has it: it scrapes each fifteen seconds, and the rules are those that are shipped.
+    pub(crate) async fn start_unhurried(targets: &[String]) -> Self {
+        Self::start_with(targets, 15, RULES).await
+    }
+
+    async fn start_with(targets: &[String], seconds: u32, rules: &str) -> Self {
         let folder = npm::target().join(format!("prometheus-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
-        fs::write(folder.join("alerts.yaml"), in_seconds(include_str!("../../../../examples/dashboards/alerts.yaml")))
-            .unwrap();
+        fs::write(folder.join("alerts.yaml"), rules).unwrap();
         let targets: Vec<_> = targets.iter().map(|it| it.trim_start_matches("http://")).collect();
         let config = format!(
-            "global: {{scrape_interval: 1s, scrape_timeout: 900ms, evaluation_interval: 1s}}\n\
+            "global: {{scrape_interval: {seconds}s, scrape_timeout: 900ms, evaluation_interval: {seconds}s}}\n\
              rule_files: [alerts.yaml]\n\
              scrape_configs: [{{job_name: drill, static_configs: [{{targets: {targets:?}}}]}}]\n"
         );
@@ -130,7 +141,7 @@ impl Prometheus {
         let alerts = answer["data"]["alerts"].as_array().unwrap().iter().map(|it| {
             let label = |name: &str| it["labels"][name].as_str().unwrap_or_default().to_owned();
             let state = it["state"].as_str().unwrap().to_owned();
-            Alert { limiter: label("limiter"), name: label("alertname"), state }
+            Alert { limiter: label("limiter"), name: label("alertname"), severity: label("severity"), state }
         });
         alerts.collect()
     }

@@ -8,7 +8,7 @@ use hyper_util::{client::legacy::Client, rt::TokioExecutor};
 use serde_json::Value;
 use tokio::{process::Command, time::timeout};
 
-use super::{browser::Browser, clients::Truth, incidents::Incident, prometheus::Alert};
+use super::{browser::Browser, clients::Truth, prometheus::Alert};
 
 /// What is told of one server.
 #[derive(Debug, Default)]
@@ -59,7 +59,7 @@ fn admission() -> PathBuf {
     command
 }
 
-async fn json(url: &str) -> Option<(Value, f64)> {
+pub(crate) async fn json(url: &str) -> Option<(Value, f64)> {
     let client: Client<_, Empty<Bytes>> = Client::builder(TokioExecutor::new()).build_http();
     let answer = client.get(format!("{url}/admission?limit=10").parse().unwrap()).await.ok()?;
     let now = answer.headers().get("admission-now")?.to_str().ok()?.parse().ok()?;
@@ -68,15 +68,14 @@ async fn json(url: &str) -> Option<(Value, f64)> {
 }
 
 /// Asks in all ways but the page.
-pub(crate) async fn ask(incident: &Incident, alerts: &[Alert]) -> Told {
-    let url = incident.url.as_str();
+pub(crate) async fn ask(url: &str, name: &str, alerts: &[Alert]) -> Told {
     let json = timeout(Duration::from_secs(2), json(url));
     let command = Command::new(admission()).args(["status", "--timeout", "2s", "--url", url]).output();
     let (json, output) = tokio::join!(json, command);
     let ((json, now), output) = (json.ok().flatten().unwrap_or_default(), output.unwrap());
     let said = if output.stdout.is_empty() { output.stderr } else { output.stdout };
     let status = String::from_utf8(said).unwrap().lines().next().unwrap_or_default().to_owned();
-    let of_this = || alerts.iter().filter(|it| it.limiter == incident.name);
+    let of_this = || alerts.iter().filter(|it| it.limiter == name);
     let mut names: Vec<_> = of_this().map(|it| it.name.clone()).collect();
     names.sort_unstable();
     names.dedup();

@@ -54,6 +54,11 @@ impl Site {
     }
 
     pub(crate) async fn start_with(admission: &Admission, introspection: Introspection) -> Self {
+        Self::start_over(admission, introspection, Router::new()).await
+    }
+
+    /// A server with more routes than those of all sites.
+    pub(crate) async fn start_over(admission: &Admission, introspection: Introspection, more: Router) -> Self {
         let (release, released) = watch::channel(false);
         let backend = Arc::new(AtomicU64::new(10));
         let takes = Arc::clone(&backend);
@@ -77,6 +82,7 @@ impl Site {
                     let _ = released.clone().wait_for(|released| *released).await;
                 }),
             )
+            .merge(more)
             .layer(AdmissionLayer::new(admission).classify(classify));
         let name = admission.snapshot().name;
         let admin = Router::new().nest_service("/nested", introspection.clone()).fallback_service(introspection);
