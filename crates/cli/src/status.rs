@@ -28,15 +28,16 @@ pub(crate) fn run(args: &StatusArgs) -> Result<End, Failure> {
     } else {
         text::print(&human(&overview, now))?;
     }
-    Ok(End::wrong_if(args.exit_code && !is_well(&overview)))
+    Ok(End::wrong_if(args.exit_code && !is_well(&overview, now)))
 }
 
 /// Whether requests are answered: all slots may be taken, but by requests that end, as the advice says otherwise, and whose callers
-/// stay, but for one in ten or one a second.
-fn is_well(overview: &Overview) -> bool {
+/// stay, but for one in ten or a handful.
+fn is_well(overview: &Overview, now: f64) -> bool {
     let health = &overview.snapshot.health;
     let recent = overview.partitions.iter().map(|it| &it.snapshot.recent);
-    let leave = || recent.clone().any(|it| it.left_per_second >= (0.1 * it.admitted_per_second).max(0.9));
+    let most = 4.5 / health.window_seconds.min(now).max(0.001);
+    let leave = || recent.clone().any(|it| it.left_per_second >= (0.1 * it.admitted_per_second).max(most));
     match &*health.state {
         "fine" => true,
         "busy" => !health.advice.contains(" do not end") && !leave(),
