@@ -40,7 +40,7 @@ fn is_well(overview: &Overview, now: f64) -> bool {
     let leave = || recent.clone().any(|it| it.left_per_second >= (0.1 * it.admitted_per_second).max(most));
     match &*health.state {
         "fine" => true,
-        "busy" => !health.advice.contains(" do not end") && !leave(),
+        "busy" => health.stuck_slots * 2 < overview.snapshot.limit.max(1) && !leave(),
         _ => false,
     }
 }

@@ -104,13 +104,10 @@ async fn the_label_that_an_incident_is_about_is_on_the_first_screen() {
             .await;
         let rows = if *labels == 1 { 1 } else { 5 };
         browser.until(&format!("document.querySelectorAll('#foremost tbody tr').length === {rows}")).await;
-        // The history follows the labels with the most requests, and a leak makes none.
-        if *incident != Incident::Leak {
-            let holds = format!(
-                "[...document.querySelectorAll('#holders .legend bdi')].some(it => it.textContent === '{CULPRIT}')"
-            );
-            browser.until(&holds).await;
-        }
+        let holds = format!(
+            "[...document.querySelectorAll('#holders .legend bdi')].some(it => it.textContent === '{CULPRIT}')"
+        );
+        browser.until(&holds).await;
         for (width, height, is_phone) in [(1_280, 800, false), (390, 844, true)] {
             for scheme in ["light", "dark"] {
                 browser.size(width, height, is_phone).await;

@@ -94,6 +94,8 @@ pub(crate) struct HealthInputs {
     pub(crate) is_store_slow: bool,
     /// Whether all slots are used, or a request waits.
     pub(crate) is_busy: bool,
+    /// Whether as many requests wait as may run.
+    pub(crate) is_line_long: bool,
     /// Whether most slots are held by requests that don't end.
     pub(crate) is_stuck: bool,
 }
@@ -170,7 +172,7 @@ impl Judge {
         let bound = |health| if self.health == health { UNTIL } else { FROM };
         let (is_label_throttled, leaves) = of_label;
         let (mut lacks_capacity, mut throttles) = (false, is_label_throttled);
-        let mut rejects = inputs.is_stuck || leaves >= bound(Health::Busy);
+        let mut rejects = inputs.is_stuck || inputs.is_line_long || leaves >= bound(Health::Busy);
         let mut is_abandoned = false;
         for last in partitions {
             #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
@@ -205,6 +207,7 @@ mod tests {
         is_store_gone: false,
         is_store_slow: false,
         is_busy: false,
+        is_line_long: false,
         is_stuck: false,
     };
 
@@ -242,6 +245,7 @@ mod tests {
             (OPEN, left(39, 19), Health::Busy),
             (OPEN, left(39, 20), Health::Abandoned),
             (HealthInputs { is_stuck: true, ..OPEN }, fine, Health::Busy),
+            (HealthInputs { is_line_long: true, ..OPEN }, fine, Health::Busy),
             (HealthInputs { is_store_slow: true, ..OPEN }, fine, Health::StoreSlow),
             (HealthInputs { is_store_slow: true, ..OPEN }, last(98, Reason::Rate, 2), Health::StoreSlow),
             (HealthInputs { is_store_slow: true, ..OPEN }, last(0, Reason::Limit, 1), Health::Overloaded),

@@ -181,7 +181,10 @@ fn headline(health: Health, it: &HealthSnapshot, whole: &Snapshot, cap: Option<u
             format!("fine: {rate} admitted, none refused, {} of {} slots in use", whole.in_flight, whole.limit)
         }
         Health::Busy => {
-            format!("busy: {} of {} slots in use, {waiting} waiting{rate}, {limit}", whole.in_flight, whole.limit)
+            // Of few requests the reason is all that there is to tell.
+            let why = it.rejected.first().and_then(|it| it.reason.as_deref()).filter(|it| *it != "limit");
+            let why = why.map(|it| format!(" ({})", it.replace('_', " "))).unwrap_or_default();
+            format!("busy: {} of {} slots in use, {waiting} waiting{rate}{why}, {limit}", whole.in_flight, whole.limit)
         }
         Health::Throttled => {
             format!("throttled: {} by their own rules, the server has room", who(it, whole, cap))
@@ -214,7 +217,8 @@ fn without_store(it: &HealthSnapshot, whole: &Snapshot) -> String {
         return format!(", shared rules {ways}");
     }
     // What else rejects is another sentence: rules that admit all would contradict it.
-    let is_other = it.rejected.first().and_then(|it| it.reason.as_deref()) != Some("store_unavailable");
+    let is_other =
+        ways == "admit all" || it.rejected.first().and_then(|it| it.reason.as_deref()) != Some("store_unavailable");
     let and = if is_other { "; apart from that" } else { "," };
     let (rate, who) = (text::rate(it.rejected_per_second), who(it, whole, None));
     format!(", shared rules {ways}{and} {rate} refused, {who}")
@@ -224,7 +228,12 @@ fn without_store(it: &HealthSnapshot, whole: &Snapshot) -> String {
 /// is told where that is the reason.
 fn who(it: &HealthSnapshot, whole: &Snapshot, cap: Option<usize>) -> String {
     let is_alone = whole.partitions.len() == 1;
-    let label = it.label.as_ref().filter(|label| label.per_second * 2.0 > it.rejected_per_second);
+    /// Rejections from which on they say something of a label.
+    const FEW: f64 = 3.0;
+    let is_most = |label: &&RejectedSnapshot| {
+        label.per_second * 2.0 > it.rejected_per_second && label.per_second * it.window_seconds >= FEW
+    };
+    let label = it.label.as_ref().filter(is_most);
     let cap = cap.filter(|_| label.is_some()).map(|cap| format!(" {cap}")).unwrap_or_default();
     let partitions = it.rejected.iter().filter(|one| one.percent >= 0.5).take(2).map(|one| {
         let name = if is_alone { "requests".to_owned() } else { text::name(&one.name) };

@@ -56,8 +56,12 @@ impl History {
         let are_followed = followed * 2.0 > came(&kinds[1]) || came(&classes) * 2.0 > came(&kinds[1]);
         changes.extend(if are_followed { of(&kinds[0], Subject::takes) } else { each(&kinds, Subject::takes) });
         changes.extend(each(&kinds, Subject::stopped));
+        changes.extend(self.lateness());
         if !is_fine {
-            changes.extend(each(&kinds, Subject::sends));
+            // What came while the process stood still comes at once.
+            if !self.fine.iter().rev().take(12).any(|it| it.is_gap) {
+                changes.extend(each(&kinds, Subject::sends));
+            }
             changes.extend(of_limit(&now, &before));
         }
         // The largest change of each kind comes before the second of any.
@@ -80,6 +84,32 @@ impl History {
         let unknown = unknown
             .map(|(name, _)| format!("requests of {} come, a partition that no setting knows", text::name(name)));
         gap.into_iter().chain(reload).chain(unknown).chain(changes.into_iter().map(|it| it.words)).collect()
+    }
+}
+
+impl History {
+    /// Says how late timers fire, where that is far later than before: the process, or its runtime, gets to do too little.
+    fn lateness(&self) -> Option<Change> {
+        /// Lateness that is worth a word, in seconds, and how often the usual one is exceeded.
+        const LATE: f32 = 0.05;
+        const OFTEN: f32 = 5.0;
+        let end = self.last.at;
+        let late = |is_now: bool| {
+            let frames = self
+                .fine
+                .iter()
+                .filter(|it| !it.is_gap && (end.since(it.to) < if is_now { NOW } else { BETWEEN }) == is_now);
+            let late: Vec<_> = frames.map(|it| ((it.seconds() - 1.0).max(0.0), it.seconds())).collect();
+            median(&late).filter(|_| late.len() as f32 >= if is_now { 5.0 } else { KNOWN })
+        };
+        let (now, usual) = (late(true)?, late(false)?);
+        let is_late = self.is_driven && now >= LATE.max(usual * OFTEN);
+        let words = || [now, usual].map(|it| text::seconds(it.into()));
+        is_late.then(words).map(|[now, usual]| Change {
+            factor: OFTEN,
+            place: 0,
+            words: format!("timers fire {now} late, {usual} before: the process gets too little of the processor"),
+        })
     }
 }
 
@@ -120,8 +150,9 @@ struct Side {
     seconds: f32,
     came: f32,
     left: u32,
-    /// Waiting requests times seconds.
+    /// Waiting requests, and slots, each times seconds.
     waited: f32,
+    held: f32,
     /// Requests per second, and medians of round-trip times, each with the seconds that it held for.
     rates: Vec<(f32, f32)>,
     rtt: Vec<(f32, f32)>,
@@ -132,8 +163,20 @@ impl Side {
         let came = row.arrived() as f32;
         (self.seconds, self.came, self.left) = (self.seconds + seconds, self.came + came, self.left + row.left);
         self.waited += row.waiting * seconds;
+        self.held += row.in_flight * seconds;
         self.rates.push((came / seconds, seconds));
         self.rtt.extend(row.rtt.map(|[p50, _]| (p50, seconds)));
+    }
+
+    /// The median of the times that requests take. Where most callers leave, the answers to the others say little; by Little's law
+    /// requests take at least as long as the slots that they hold, divided by how many come per second.
+    fn takes(&self) -> Option<f32> {
+        /// Slots times seconds from which on the samples of a gauge say something.
+        const ENOUGH: f32 = 5.0;
+        let answered = median(&self.rtt);
+        let is_unanswered = self.left as f32 * 2.0 >= self.came && self.held >= ENOUGH && self.came > 0.0;
+        let at_least = is_unanswered.then(|| self.held / self.came);
+        answered.into_iter().chain(at_least).reduce(f32::max)
     }
 
     /// The time for which a request waits. By Little's law it is the line, divided by how many come per second.
@@ -210,7 +253,7 @@ impl Subject<'_> {
 
     /// Whether its requests take far longer than before.
     fn takes(&self) -> Option<Change> {
-        let (now, usual) = (median(&self.now.rtt)?, median(&self.before.rtt)?);
+        let (now, usual) = (self.now.takes()?, median(&self.before.rtt)?);
         // Of times that are spread exponentially, a part of 2^-f is above f medians. That half of n are is no more likely than
         // 2^n 2^(-f n / 2), which is one in ten million from here on.
         let is_longer = now >= usual * (FACTOR + 46.0 / self.now.came.max(1.0)) && self.before.seconds >= KNOWN;
