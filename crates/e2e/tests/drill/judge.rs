@@ -98,7 +98,9 @@ impl Known<'_> {
                 let is_exact = about.iter().all(|it| self.is_hurt(it) || !self.truth.0.contains_key(it.name));
                 if is_exact { Judged::Right } else { Judged::Partly }
             });
-        let told = judged.min().unwrap_or(Judged::Wrong);
+        // Requests of a process that is throttled wait where no handle sees them.
+        let unseen = if line.contains("timers fire") { Judged::Partly } else { Judged::Wrong };
+        let told = judged.min().unwrap_or(unseen);
         // The first word counts, too.
         if line.starts_with("fine") { told.max(Judged::Partly) } else { told }
     }
