@@ -184,9 +184,8 @@ pub mod generic {
 #[cfg(feature = "introspect")]
 pub mod introspection {
     pub use crate::introspect::wire::{
-        CaptureStatus, EntryKind, Foremost, HistoryFrame, HistoryPage, HistoryRejection, HistoryRow, Identity,
-        JournalPage, Label, LabelPage, LabelSort, Overview, Partition, PartitionSection, Partitions, Readiness,
-        Section, WaiterPage,
+        CaptureStatus, EntryKind, HistoryFrame, HistoryPage, HistoryRejection, HistoryRow, Identity, JournalPage,
+        Label, LabelPage, LabelSort, Overview, Partition, PartitionSection, Partitions, Readiness, Section, WaiterPage,
     };
     pub use crate::introspect::{Introspection, IntrospectionFuture};
 }
@@ -232,8 +231,8 @@ pub mod response {
 pub mod snapshot {
     #[doc(inline)]
     pub use crate::engine::{
-        BlockedBy, Health, HealthSnapshot, LabelSnapshot, LabelStatus, LimitMove, LimitSnapshot, PartitionSnapshot,
-        Quantiles, RecentSnapshot, RejectedSnapshot, RuleSnapshot, ShadowSnapshot, Snapshot, StoreSnapshot,
-        WaiterSnapshot,
+        BlockedBy, Foremost, Health, HealthSnapshot, LabelSnapshot, LabelStatus, LimitMove, LimitSnapshot,
+        PartitionSnapshot, Quantiles, RecentSnapshot, RejectedSnapshot, RuleSnapshot, ShadowSnapshot, Snapshot,
+        StoreSnapshot, WaiterSnapshot,
     };
 }

@@ -1,8 +1,8 @@
 //! `admission status`: the state of the server in a line, and what to do.
 
 use tower_admission::{
-    introspection::{Foremost, Overview},
-    snapshot::HealthSnapshot,
+    introspection::Overview,
+    snapshot::{Foremost, HealthSnapshot},
 };
 
 use crate::{

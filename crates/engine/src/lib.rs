@@ -78,9 +78,9 @@ pub use self::{
     },
     verbs::NoRoom,
     view::{
-        BlockedBy, Description, HealthSnapshot, HistorySample, LabelMetricsView, LabelRow, LabelSnapshot, LabelStatus,
-        LimitMove, LimitSnapshot, PartitionSnapshot, Quantiles, RecentSnapshot, RejectedSnapshot, Sampled, SampledName,
-        Snapshot, StoreSnapshot, Unmet, WaiterSnapshot, text,
+        BlockedBy, Description, Foremost, HealthSnapshot, HistorySample, LabelMetricsView, LabelRow, LabelSnapshot,
+        LabelStatus, LimitMove, LimitSnapshot, PartitionSnapshot, Quantiles, RecentSnapshot, RejectedSnapshot, Sampled,
+        SampledName, Snapshot, StoreSnapshot, Unmet, WaiterSnapshot, text,
     },
     words::{
         BuildError, Criticality, Histogram, OnStoreFailure, Outcome, Problem, Reason, Timestamp, hash_of, nanos,

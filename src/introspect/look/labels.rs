@@ -3,10 +3,10 @@
 use std::{cmp::Ordering, collections::BTreeMap};
 
 use crate::{
-    engine::{LabelRow, LabelSnapshot, LabelStatus, Subject, normal},
+    engine::{Foremost, LabelRow, LabelSnapshot, LabelStatus, Subject, normal},
     introspect::{
         http::LabelQuery,
-        wire::{Foremost, Label, LabelPage, LabelSort, Partition, Section, class_name},
+        wire::{Label, LabelPage, LabelSort, Partition, Section, class_name},
     },
     runtime::Admission,
 };
@@ -64,21 +64,14 @@ fn page_of(admission: &Admission, query: &LabelQuery, mut rows: Vec<LabelRow>) -
     LabelPage { total, matched, by_status, offset: query.offset, limit: query.limit, next_offset, labels }
 }
 
-/// Requests that get no answer in a second, and those that wait for it now.
-#[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
-fn harm(rejected: f64, left: f64, waiting: usize) -> f64 {
-    rejected + left + waiting as f64
-}
-
 /// The labels and partitions that suffer or hold most, alternately, the one with most harm first.
 #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
 fn foremost(rows: &[LabelRow], partitions: &[Partition]) -> Vec<Foremost> {
     /// Rows of the table.
     const MOST: usize = 5;
     let groups: Vec<_> = rows.chunk_by(same_label).map(Group::of).filter(|it| it.is_named()).collect();
-    let partitions: Vec<_> = partitions.iter().map(Foremost::from).collect();
-    let of_partition =
-        |it: &Foremost| [harm(it.rejected_per_second, it.left_per_second, it.waiting), it.in_flight as f64];
+    let partitions: Vec<_> = partitions.iter().map(|it| Foremost::of_partition(&it.snapshot)).collect();
+    let of_partition = |it: &Foremost| [it.harm(), it.in_flight as f64];
     let mut all: Vec<_> = groups.iter().map(|it| ([it.harm(), it.in_flight as f64], Some(it))).collect();
     // Labels say more, where they account for most of it.
     let are_few = |by: usize| {
@@ -102,26 +95,10 @@ fn foremost(rows: &[LabelRow], partitions: &[Partition]) -> Vec<Foremost> {
         }
     }
     let told = found.into_iter().take(MOST).map(|it| match all[it].1 {
-        Some(group) => group.foremost(),
+        Some(group) => Foremost::of_label(group.rows),
         None => partitions[it - groups.len()].clone(),
     });
     told.collect()
-}
-
-impl From<&Partition> for Foremost {
-    fn from(it: &Partition) -> Self {
-        let it = &it.snapshot;
-        Self {
-            kind: "partition".into(),
-            name: it.name.clone(),
-            in_flight: it.in_flight,
-            held_seconds: it.recent.held_seconds,
-            waiting: it.waiting + it.at_gate,
-            rejected_per_second: it.recent.rejected_per_second,
-            left_per_second: it.recent.left_per_second,
-            ..Self::default()
-        }
-    }
 }
 
 /// A label by its name, if it is known.
@@ -192,23 +169,9 @@ impl<'a> Group<'a> {
         self.rows.first().is_some_and(|row| !row.name.is_empty())
     }
 
+    #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
     fn harm(&self) -> f64 {
-        harm(self.rejected_per_second, self.left_per_second, self.waiting)
-    }
-
-    fn foremost(&self) -> Foremost {
-        let of = |field: fn(&LabelRow) -> &str| self.rows.first().map(|it| field(it).to_owned()).unwrap_or_default();
-        Foremost {
-            kind: "label".into(),
-            namespace: of(|it| &it.namespace),
-            name: of(|it| &it.name),
-            in_flight: self.in_flight,
-            held_seconds: self.rows.iter().map(|row| row.held_seconds).fold(0.0, f64::max),
-            waiting: self.waiting,
-            oldest_wait_seconds: self.oldest_wait,
-            rejected_per_second: self.rejected_per_second,
-            left_per_second: self.left_per_second,
-        }
+        self.rejected_per_second + self.left_per_second + self.waiting as f64
     }
 
     fn compare(&self, other: &Self, sort: LabelSort) -> Ordering {

@@ -17,7 +17,7 @@ pub use self::{
     history::{HistoryFrame, HistoryPage, HistoryRejection, HistoryRow},
     journal::JournalPage,
     labels::{Label, LabelPage, WaiterPage},
-    overview::{Foremost, Identity, Overview, Partition, PartitionSection, Partitions, Readiness},
+    overview::{Identity, Overview, Partition, PartitionSection, Partitions, Readiness},
     section::Section,
     words::{EntryKind, LabelSort},
 };

@@ -1,14 +1,11 @@
 //! The handle as a whole, and its partitions.
 
-use std::{
-    borrow::Cow,
-    time::{SystemTime, UNIX_EPOCH},
-};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
 use super::{CaptureStatus, LabelPage};
-use crate::engine::{LabelStatus, PartitionSnapshot, Snapshot};
+use crate::engine::{Foremost, LabelStatus, PartitionSnapshot, Snapshot};
 
 /// The handle, its partitions and a page of its labels.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -40,34 +37,6 @@ pub struct Overview {
     /// The capture of the last minutes, if there is one or was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capture: Option<CaptureStatus>,
-}
-
-/// What the requests of a label suffer, and what they hold; or of a partition, where labels account for less than half.
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[non_exhaustive]
-#[serde(default)]
-pub struct Foremost {
-    /// `label` or `partition`.
-    #[cfg_attr(feature = "schema", schemars(extend("enum" = ["label", "partition"])))]
-    pub kind: Cow<'static, str>,
-    /// The namespace of a label; empty if it has none.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub namespace: String,
-    /// The name of the label or of the partition.
-    pub name: String,
-    /// Slots that its requests hold.
-    pub in_flight: usize,
-    /// Time for which each of these slots is held, in seconds, judged from how many came back in the last seconds.
-    pub held_seconds: f64,
-    /// Requests that wait, in line and at the gate.
-    pub waiting: usize,
-    /// Time for which its oldest waiter has waited, in seconds; of a label only.
-    pub oldest_wait_seconds: f64,
-    /// Requests that were rejected per second, over the last seconds.
-    pub rejected_per_second: f64,
-    /// Requests whose callers left before the answer per second, over the last seconds.
-    pub left_per_second: f64,
 }
 
 /// What runs there, and since when.

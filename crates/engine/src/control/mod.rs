@@ -13,7 +13,7 @@ use std::{
 pub use self::shadow_law::ShadowSnapshot;
 use self::{pauses::Pauses, rtt_by_class::RttByClass, shadow_law::ShadowLaw};
 use crate::{
-    Reason, Timestamp,
+    Histogram, Reason, Timestamp,
     ids::ClassId,
     limit::{LimitAlgorithm, LimitInputs, LimitState, Reference, Sample},
     tokens::Marks,
@@ -175,14 +175,9 @@ impl Controller {
         self.rtts.find(name)
     }
 
-    /// Returns the round-trip times of each kind of work.
-    pub(crate) const fn rtts(&self) -> &RttByClass {
-        &self.rtts
-    }
-
-    /// Counts the round-trip times of each kind of work from now on.
-    pub(crate) fn begin_sampling(&mut self) {
-        self.rtts.begin_sampling();
+    /// Returns the round-trip times of each kind of work that has a name.
+    pub(crate) fn times_by_class(&self) -> impl Iterator<Item = (&str, ClassId, Histogram)> {
+        self.rtts.times().map(|(name, class, times)| (name, class, times.clone()))
     }
 
     /// Returns what a round-trip time would have been, had the request been of the first class.

@@ -35,8 +35,8 @@ pub(crate) struct RttByClass {
     level: Option<f64>,
     reference: usize,
     offsets: Vec<Offset>,
-    /// The round-trip times of each class, for a history, if one is kept.
-    times: Option<Vec<Histogram>>,
+    /// The round-trip times of each class, for a history.
+    times: Vec<Histogram>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -65,16 +65,9 @@ impl RttByClass {
         found.map_or(ClassId::OTHERS, |place| self.names[place].1)
     }
 
-    /// Counts the round-trip times of each class from now on.
-    pub(crate) fn begin_sampling(&mut self) {
-        self.times.get_or_insert_default();
-    }
-
-    /// Returns the round-trip times of each class that has a name, as far as they were counted.
-    pub(crate) fn sampled(&self) -> impl Iterator<Item = (&str, ClassId, &Histogram)> {
-        self.times.iter().flat_map(move |times| {
-            self.names.iter().filter_map(|(name, class)| Some((&**name, *class, times.get(class.index())?)))
-        })
+    /// Returns the round-trip times of each class that has a name.
+    pub(crate) fn times(&self) -> impl Iterator<Item = (&str, ClassId, &Histogram)> {
+        self.names.iter().filter_map(|(name, class)| Some((&**name, *class, self.times.get(class.index())?)))
     }
 
     /// Learns from a round-trip time and returns what it would have been for an average request.
@@ -85,13 +78,11 @@ impl RttByClass {
         #[expect(clippy::cast_precision_loss, reason = "a latency in nanoseconds")]
         let ln_rtt = (nanos(rtt).max(1) as f64).ln();
         let class = class.index();
-        if let Some(times) = &mut self.times {
-            times.resize_with(times.len().max(class + 1), Histogram::default);
-            times[class].record(rtt);
-        }
         if self.offsets.len() <= class {
             self.offsets.resize(class + 1, Offset::default());
+            self.times.resize_with(class + 1, Histogram::default);
         }
+        self.times[class].record(rtt);
         let level = *self.level.get_or_insert_with(|| {
             self.reference = class;
             ln_rtt

@@ -142,10 +142,9 @@ impl Engine {
         self.dispatch(now);
     }
 
-    /// Counts rejections by reason and rule, and times by class, from now on, for a history.
+    /// Counts rejections by reason and rule from now on, for a history.
     pub fn begin_sampling(&mut self) {
         self.telemetry.begin_sampling();
-        self.controller.begin_sampling();
     }
 
     /// Returns the number of the class whose rules hold for work of this name.

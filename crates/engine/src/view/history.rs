@@ -75,7 +75,7 @@ impl Engine {
                 counts: self.telemetry.sample_label(&followed),
             }
         });
-        let classes = self.controller.rtts().sampled().map(|(name, class, times)| Sampled {
+        let classes = self.controller.times_by_class().map(|(name, class, times)| Sampled {
             name: SampledName { class: name.to_owned(), ..SampledName::default() },
             serial: class.index() as u64,
             share: 0,
@@ -83,7 +83,7 @@ impl Engine {
             waiting: 0,
             counts: SampledCounts {
                 admitted: times.count(),
-                times: Arc::new([times.clone(), Histogram::default()]),
+                times: Arc::new([times, Histogram::default()]),
                 ..SampledCounts::default()
             },
         });

@@ -1,6 +1,7 @@
 //! Views of an engine, which change nothing.
 
 mod capture;
+mod foremost;
 mod headline;
 mod health;
 mod history;
@@ -18,6 +19,7 @@ mod waiter;
 
 pub use self::{
     capture::Description,
+    foremost::Foremost,
     health::{HealthSnapshot, RecentSnapshot, RejectedSnapshot},
     history::{HistorySample, Sampled, SampledName},
     label::{LabelRow, LabelSnapshot},
