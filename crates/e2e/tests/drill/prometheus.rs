@@ -37,7 +37,8 @@ pub(crate) struct Alert {
     pub(crate) severity: String,
 }
 
-/// The rules with all of their times divided by 60: those of windows, of `offset` and of `for`. Nothing else is changed.
+/// The rules with all of their times divided by 60: those of windows, of `offset` and of `for`. Nothing else is changed. Rules with windows
+/// of a minute or less don't fire so, since a server publishes its counts once a second: `an_alert_pages` has them in real time.
 fn in_seconds(rules: &str) -> String {
     let mut out = String::new();
     for line in rules.lines() {
