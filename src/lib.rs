@@ -119,7 +119,7 @@ pub use crate::{
     admission::{AdmissionLayer, AdmissionService, ServiceBuilderExt},
     config::{Cap, ClassLimits, Labels, Rate, Rules, Share, percent},
     engine::{
-        BuildError, Criticality, Outcome, Problem, Reason, Timestamp,
+        BuildError, Criticality, Outcome, Problem, Reason, Timestamp, UnknownWord,
         plan::{Discipline, Mode, PartitionMode},
         rules::{RateMode, WhenFull},
     },

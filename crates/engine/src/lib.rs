@@ -83,8 +83,8 @@ pub use self::{
         SampledName, Snapshot, StoreSnapshot, Unmet, WaiterSnapshot, text,
     },
     words::{
-        BuildError, Criticality, Histogram, OnStoreFailure, Outcome, Problem, Reason, Timestamp, hash_of, nanos,
-        normal, short,
+        BuildError, Criticality, Histogram, OnStoreFailure, Outcome, Problem, Reason, Timestamp, UnknownWord, hash_of,
+        nanos, normal, short,
     },
 };
 

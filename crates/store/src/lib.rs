@@ -69,6 +69,10 @@ pub type StoreFuture<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
 ///
 /// Every method is cancel safe: a grant whose caller is gone is given back, at the latest when it expires. No answer
 /// takes longer than the timeout of the store.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no store of shared limits",
+    note = "a store is `MemoryStore`, `RedisStore` or `RowStore`, in an `Arc`, or a type of your own that implements `Store`"
+)]
 pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Decides all claims of one request together: grants all of them or charges none.
     fn acquire<'a>(&'a self, request: &'a Request) -> StoreFuture<'a, Acquired>;

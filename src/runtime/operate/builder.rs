@@ -44,7 +44,7 @@ layer_settings! {
 
 // Settings of another shape than in files, and what only code can set.
 impl AdmissionBuilder {
-    /// How many requests may run at once: a number, as a [`Fixed`](crate::limit::Fixed) limit, or a law that learns it;
+    /// How many requests may run at once: a number, as in `limit(40)`, or a law that learns it;
     /// [`TwoPoint`](crate::limit::TwoPoint) unless set.
     pub fn limit(mut self, limit: impl Into<Limit>) -> Self {
         self.settings.limit = Some(limit.into());

@@ -17,10 +17,10 @@ use tower_admission_engine::{
 
 /// A type whose values have names.
 macro_rules! words {
-    ($type:ty, $($word:literal => $value:expr),+) => {
+    ($type:ty) => {
         impl Setting for $type {
             fn read(at: &At<'_>) -> Option<Self> {
-                at.one_of(&[$( ($word, $value) ),+])
+                at.one_of(&Self::ALL.map(|it| (it.as_str(), it)))
             }
 
             fn write(&self) -> Value {
@@ -28,56 +28,39 @@ macro_rules! words {
             }
 
             fn schema() -> Json {
-                json!({ "enum": [$( $word ),+] })
+                json!({ "enum": Self::ALL.map(Self::as_str) })
             }
         }
     };
 }
 
-words!(Mode, "enforce" => Mode::Enforce, "observe" => Mode::Observe, "off" => Mode::Off);
-words!(
-    PartitionMode,
-    "burst" => PartitionMode::Burst,
-    "hard_cap" => PartitionMode::HardCap,
-    "overcommit" => PartitionMode::Overcommit
-);
-words!(WhenFull, "wait" => WhenFull::Queue, "reject" => WhenFull::Reject, "empty" => WhenFull::RespondEmpty);
-
-/// Maurer's figures.
-const INTERVAL: Duration = Duration::from_millis(100);
-const SHORT_WAIT: Duration = Duration::from_millis(5);
-const ADAPTIVE: Discipline = Discipline::AdaptiveLifo { interval: INTERVAL, short_wait: SHORT_WAIT };
-
-/// A burst of a second, and half of what a quick request takes.
-const LONGEST: Duration = Duration::from_secs(1);
-const STANDING: Duration = Duration::from_millis(25);
-const CREDIT: Discipline = Discipline::BurstCredit { longest: LONGEST, standing: STANDING, credit: LONGEST };
-
-const DISCIPLINES: [(&str, Discipline); 4] =
-    [("fifo", Discipline::Fifo), ("fair", Discipline::Fair), ("adaptive_lifo", ADAPTIVE), ("burst_credit", CREDIT)];
+words!(Mode);
+words!(PartitionMode);
+words!(WhenFull);
 
 /// The settings that only some of them have.
 const TIMES: [&str; 5] = ["interval", "short_wait", "longest", "standing", "credit"];
 
 impl Setting for Discipline {
     fn read(at: &At<'_>) -> Option<Self> {
+        let known = Self::ALL.map(|it| (it.as_str(), it));
         if at.table().is_none() {
-            return at.one_of(&DISCIPLINES);
+            return at.one_of(&known);
         }
         at.fields(&["kind", "interval", "short_wait", "longest", "standing", "credit"])?;
         let Some(kind) = at.get("kind") else {
             at.problem("kind is missing, allowed are \"adaptive_lifo\" and \"burst_credit\"");
             return None;
         };
-        let (found, own) = match kind.one_of(&DISCIPLINES)? {
-            Self::AdaptiveLifo { .. } => {
-                let interval = at.field("interval").unwrap_or(INTERVAL);
-                let short_wait = at.field("short_wait").unwrap_or(SHORT_WAIT);
+        let (found, own) = match kind.one_of(&known)? {
+            Self::AdaptiveLifo { interval, short_wait } => {
+                let interval = at.field("interval").unwrap_or(interval);
+                let short_wait = at.field("short_wait").unwrap_or(short_wait);
                 (Self::AdaptiveLifo { interval, short_wait }, &TIMES[..2])
             }
-            Self::BurstCredit { .. } => {
-                let longest = at.field("longest").unwrap_or(LONGEST);
-                let standing = at.field("standing").unwrap_or(STANDING);
+            Self::BurstCredit { longest, standing, .. } => {
+                let longest = at.field("longest").unwrap_or(longest);
+                let standing = at.field("standing").unwrap_or(standing);
                 let credit = at.field("credit").unwrap_or(longest);
                 (Self::BurstCredit { longest, standing, credit }, &TIMES[2..])
             }

@@ -125,6 +125,10 @@ impl Sample {
 ///     }
 /// }
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no law of a limit",
+    note = "`limit(…)` takes a number such as `40`, a law such as `TwoPoint::new()`, or `Limit::per_sample(…)` of a law of your own"
+)]
 pub trait LimitAlgorithm: fmt::Debug + Send {
     /// Returns the current limit, at least 1.
     fn limit(&self) -> usize;
@@ -185,7 +189,7 @@ pub trait LimitAlgorithm: fmt::Debug + Send {
     }
 }
 
-/// A law as the builders take it, made from any of the laws by `into`.
+/// A law as the builders take it, made from any of the laws, or a number, by `into`.
 ///
 /// AIMD, Vegas and Gradient2 get the default [`Windowed`] before them; [`Limit::per_sample`] leaves a law bare.
 #[derive(Debug)]
@@ -222,6 +226,13 @@ impl Default for Limit {
     /// [`TwoPoint`], which needs to know nothing.
     fn default() -> Self {
         TwoPoint::new().into()
+    }
+}
+
+impl From<usize> for Limit {
+    /// A [`Fixed`] limit; 0 is an error, found when the handle is built.
+    fn from(limit: usize) -> Self {
+        Fixed::new(limit).into()
     }
 }
 

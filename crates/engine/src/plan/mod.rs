@@ -7,7 +7,7 @@ pub mod rules;
 
 use self::rules::RulesPlan;
 use super::limit::LimitAlgorithm;
-use crate::plan::matching::ByLabel;
+use crate::{plan::matching::ByLabel, words::from_str};
 
 /// Which waiter goes first.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
@@ -47,7 +47,21 @@ pub enum Discipline {
     },
 }
 
+/// Maurer's figures.
+const ADAPTIVE: Discipline =
+    Discipline::AdaptiveLifo { interval: Duration::from_millis(100), short_wait: Duration::from_millis(5) };
+
+/// A burst of a second, and half of what a quick request takes.
+const CREDIT: Discipline = Discipline::BurstCredit {
+    longest: Duration::from_secs(1),
+    standing: Duration::from_millis(25),
+    credit: Duration::from_secs(1),
+};
+
 impl Discipline {
+    /// All disciplines, with the times that they have unless set.
+    pub const ALL: [Self; 4] = [Self::Fifo, Self::Fair, ADAPTIVE, CREDIT];
+
     /// Returns the code.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -86,6 +100,9 @@ pub enum Mode {
 }
 
 impl Mode {
+    /// All modes.
+    pub const ALL: [Self; 3] = [Self::Enforce, Self::Observe, Self::Off];
+
     /// Returns the code.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -113,6 +130,9 @@ pub enum PartitionMode {
 }
 
 impl PartitionMode {
+    /// All modes.
+    pub const ALL: [Self; 3] = [Self::Burst, Self::HardCap, Self::Overcommit];
+
     /// Returns the code.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -122,6 +142,8 @@ impl PartitionMode {
         }
     }
 }
+
+from_str!(Discipline, Mode, PartitionMode, rules::WhenFull);
 
 /// Decisions that the journal holds, unless set.
 pub const JOURNAL: usize = 512;

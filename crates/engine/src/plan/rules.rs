@@ -20,6 +20,9 @@ pub enum WhenFull {
 }
 
 impl WhenFull {
+    /// All answers of a rule that is full.
+    pub const ALL: [Self; 3] = [Self::Queue, Self::Reject, Self::RespondEmpty];
+
     /// Returns the code.
     pub const fn as_str(self) -> &'static str {
         match self {

@@ -101,6 +101,20 @@ impl Cap {
         Self { max, when_full: None, shared: Sharing::new(), observes: false }
     }
 
+    /// Rejects a further request at once (429 over HTTP) instead of letting it wait: short for
+    /// [`when_full(WhenFull::Reject)`](Self::when_full).
+    ///
+    /// ```
+    /// # mod tower_admission { pub use tower_admission_engine::{*, settings::*}; }
+    /// use tower_admission::{Cap, ClassLimits, Rules};
+    ///
+    /// // Four requests of each label run, a fifth is told to come back.
+    /// let rules = Rules::new().default_limits(ClassLimits::new().max_in_flight(Cap::from(4).reject()));
+    /// ```
+    pub const fn reject(self) -> Self {
+        self.when_full(WhenFull::Reject)
+    }
+
     bound_setters! {
         "cap";
         /// Makes this cap a dry run: a further request runs, counts as [would-be rejected or
@@ -143,7 +157,7 @@ impl From<usize> for Cap {
     }
 }
 
-/// A bound on the requests that start per minute, and what happens to a further request.
+/// A bound on the requests that start per minute, or [per second](Self::per_second), and what happens to a further request.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[must_use]
 pub struct Rate {
@@ -175,6 +189,25 @@ impl Rate {
     /// ```
     pub const fn per_minute(max: NonZeroU32) -> Self {
         Self::at_most(max.get())
+    }
+
+    /// At most `max` requests start per second, spread evenly: [`smooth`](Self::smooth), with a [`burst`](Self::burst) of `max`
+    /// unless set. Counted, and shown, per minute; 0 is an error, found when the handle is built.
+    ///
+    /// ```
+    /// # mod tower_admission { pub use tower_admission_engine::{*, settings::*}; }
+    /// use tower_admission::Rate;
+    ///
+    /// assert_eq!(Rate::per_second(2), Rate::from(120).smooth());
+    /// let rate = Rate::per_second(2).burst(5);
+    /// ```
+    pub fn per_second(max: u32) -> Self {
+        Self::at_most(max.saturating_mul(60)).smooth()
+    }
+
+    /// Spreads starts evenly (token bucket), and lets so many start at once after a pause; 0 counts as 1.
+    pub fn burst(self, requests: u32) -> Self {
+        self.mode(RateMode::Smooth { burst: NonZeroU32::new(requests).unwrap_or(NonZeroU32::MIN) })
     }
 
     const fn at_most(max: u32) -> Self {

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use super::from_str::is_code;
+
 /// The importance of a request. Where not all requests can be served, the least important ones are rejected first.
 ///
 /// The classes and their meaning are those of Google's *Site Reliability Engineering*, chapter "Handling Overload".
@@ -36,11 +38,7 @@ impl Criticality {
 
     /// The criticality with this code; case, and `-` or `_`, make no difference.
     pub fn from_word(word: &str) -> Option<Self> {
-        let same = |known: &str| {
-            let plain = |c: u8| if c == b'-' { b'_' } else { c.to_ascii_lowercase() };
-            known.len() == word.len() && known.bytes().zip(word.bytes()).all(|(a, b)| a == plain(b))
-        };
-        Self::ALL.into_iter().find(|it| same(it.as_str()))
+        Self::ALL.into_iter().find(|it| is_code(it.as_str(), word))
     }
 
     /// 0 for the most important ones, 3 for the least.

@@ -1,6 +1,7 @@
 //! The words of requests and settings, which mean the same on all floors of the library.
 
 mod criticality;
+mod from_str;
 mod histogram;
 mod names;
 mod on_store_failure;
@@ -9,11 +10,11 @@ mod problem;
 mod reason;
 mod time;
 
-pub(crate) use self::names::NO_LABEL;
 #[cfg(feature = "serde")]
 pub(crate) use self::reason::known;
 pub use self::{
     criticality::Criticality,
+    from_str::UnknownWord,
     histogram::Histogram,
     names::{hash_of, normal},
     on_store_failure::OnStoreFailure,
@@ -22,3 +23,4 @@ pub use self::{
     reason::Reason,
     time::{Timestamp, nanos},
 };
+pub(crate) use self::{from_str::from_str, names::NO_LABEL};
