@@ -87,7 +87,7 @@ impl Settings {
             .queue(self.queue)
             .max_wait(Duration::from_millis(40))
             .admission_timeout(Duration::from_millis(10))
-            .labels(Labels::new().cap(self.label_cap).max_labels(3).metrics(4))
+            .labels(Labels::new().cap(Some(self.label_cap).filter(|cap| *cap > 0)).max_labels(3).metrics(4))
             .partition("web", percent(40))
             .partition("batch", share)
             .time_one_in(NonZeroU32::MIN)

@@ -47,7 +47,10 @@ fn partitions_are_known_by_name_drain_and_come_back() {
     assert!(admission.snapshot().partition("a").is_none(), "and then it is gone");
     admission.reload(both().partition("c", percent(1))).unwrap_err();
     assert!(admission.snapshot().partition("a").is_none(), "bad settings change nothing");
+    let [failed] = &*admission.warnings() else { panic!("{:?}", admission.warnings()) };
+    assert!(failed.starts_with("the last reload failed") && failed.contains("101 % in all"), "{failed}");
     admission.reload(both()).unwrap();
+    assert_eq!(admission.warnings(), [""; 0]);
     let again: Vec<_> = (0..5).map(|_| admission.try_admit(in_a()).unwrap()).collect();
     assert_eq!(admission.try_admit(in_a()).unwrap_err().reason(), Reason::PartitionCap);
     let added = with_limit(10).shed().partition("new", percent(10).hard_cap());
@@ -97,12 +100,12 @@ fn rules_change_and_what_was_used_stays_used() {
 
 #[test]
 fn a_label_that_waits_for_its_cap_is_served_when_a_reload_lifts_it() {
-    let capped = |cap| with_limit(10).labels(Labels::new().cap(cap));
-    let admission = capped(1).build().unwrap();
+    let capped = |cap: Option<usize>| with_limit(10).labels(Labels::new().cap(cap));
+    let admission = capped(Some(1)).build().unwrap();
     let held = admission.try_admit(Ticket::new().label("x")).unwrap();
     let mut waiter = admission.admit(Ticket::new().label("x"));
     assert!(poll_once(&mut waiter).is_none());
-    admission.reload(capped(0)).unwrap();
+    admission.reload(capped(None)).unwrap();
     drop(poll_once(&mut waiter).unwrap().unwrap());
     drop(held);
     assert_at_rest(&admission, 2);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::advance;
 use tower_admission::{
-    Admission, ClassLimits, Mode, Outcome, Rules, Ticket,
+    Admission, AdmissionBuilder, ClassLimits, Mode, Outcome, Rules, Ticket,
     journal::{ChangeEntry, JournalEntry, JournalEvent},
     limit::Fixed,
     percent,
@@ -95,28 +95,26 @@ fn percentages_that_are_written_as_parts_of_one_are_warned_about() {
     }
 }
 
-/// In a configuration the sign says what is meant.
+/// A percentage means in a configuration what it means in code, and a number that may mean two things is neither.
 #[cfg(feature = "config")]
 #[test]
 fn percentages_of_a_configuration_mean_what_they_say() {
-    use tower_admission::configuration::Sources;
-    let load = |text: &str| {
-        let path = std::env::temp_dir().join(format!("tower-admission-percent-{}.toml", std::process::id()));
-        std::fs::write(&path, text).unwrap();
-        let loaded = Sources::new().file(&path).load();
-        std::fs::remove_file(&path).unwrap();
-        loaded.map(|loaded| {
-            assert_eq!(loaded.warnings(), [""; 0]);
-            loaded.into_config()
-        })
-    };
-    let written = load("[partitions]\ngold = \"0.6%\"").unwrap();
-    let built = Admission::builder().partition("gold", percent(0.6));
-    assert_eq!(tower_admission::AdmissionBuilder::from(written).build().unwrap().warnings(), [""; 0]);
-    assert_eq!(built.build().unwrap().warnings().len(), 1);
-    load("[partitions]\ngold = 0.6").unwrap();
-    let whole = load("[partitions]\ngold = 60").unwrap_err().to_string();
-    assert!(whole.contains("60"), "{whole}");
+    use tower_admission::configuration::{AdmissionConfig, Sources};
+    let load = |share: &str| Sources::new().toml("file", format!("[partitions]\ngold = {share}")).load();
+    let warnings = |config: &AdmissionConfig| AdmissionBuilder::from(config.clone()).build().unwrap().warnings();
+    let small = load("\"0.6%\"").unwrap();
+    assert_eq!(small.config().partitions["gold"], percent(0.6));
+    assert_eq!((small.warnings().len(), small.warnings()), (1, &*warnings(small.config())));
+    for (written, share) in
+        [("0.6", percent(60)), ("\"60%\"", percent(60)), ("1.0", percent(100)), ("\"1%\"", percent(1))]
+    {
+        let loaded = load(written).unwrap();
+        assert_eq!((loaded.config().partitions["gold"], loaded.warnings().len()), (share, 0), "{written}");
+    }
+    for (written, named) in [("60", "\"60%\""), ("1", "\"1%\", or for all of it \"100%\" or 1.0")] {
+        let told = load(written).unwrap_err().to_string();
+        assert!(told.contains(&format!("found {written}")) && told.contains(named), "{told}");
+    }
 }
 
 /// Callers of one partition leave before the answer, while another's stay. Where slots are scarce, their work may go on.

@@ -36,6 +36,18 @@ async fn a_file_is_followed_and_a_bad_one_changes_nothing() {
     let mistake = next().await.unwrap_err();
     assert!(mistake.contains("queue") && mistake.contains("limmit"), "all of them: {mistake}");
     assert_eq!((admission.snapshot().limit, admission.snapshot().reloads), (7, 1));
+    let warning = admission.warnings().concat();
+    assert!(warning.starts_with("the last reload failed") && warning.contains("limmit"), "{warning}");
+    assert!(!warning.contains('\n'), "{warning}");
+    // As it was: there is nothing to take, and nothing to warn of.
+    write("limit = 7");
+    timeout(Duration::from_secs(30), async {
+        while !admission.warnings().is_empty() {
+            tokio::time::sleep(ms(5)).await;
+        }
+    })
+    .await
+    .unwrap();
     write("limit = 9\nmode = \"observe\"");
     assert_eq!(next().await, Ok(()));
     assert_eq!((admission.snapshot().limit, &*admission.snapshot().mode), (9, Mode::Observe.as_str()));

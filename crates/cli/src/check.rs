@@ -57,10 +57,12 @@ fn standard_input(sources: Sources) -> Result<Sources, Failure> {
 
 fn problems(error: &ConfigError) -> String {
     let paint = Paint::for_stdout();
-    let mut lines: Vec<_> = error.problems().iter().map(|problem| safe(&problem.to_string()).into_owned()).collect();
-    let count = match lines.len() {
+    let shown = error.problems().iter().take(10);
+    let mut lines: Vec<_> = shown.map(|problem| safe(&problem.to_string()).into_owned()).collect();
+    let count = match error.problems().len() {
         1 => "1 problem".to_owned(),
-        count => format!("{count} problems"),
+        count @ 2..=10 => format!("{count} problems"),
+        count => format!("{count} problems, of which --json shows all"),
     };
     lines.push(paint.paint(Look::Bad, &count));
     lines.join("\n") + "\n"

@@ -75,11 +75,11 @@ fn labels(labels: &Labels) -> Result<Value, String> {
     put("max_waiting", json!(labels.max_waiting));
     put("max_waiting_per_run", json!(labels.max_waiting_per_run));
     put("max_wait", time(labels.max_wait));
-    if labels.cap > 0 {
-        put("cap", json!(labels.cap));
+    if let Some(cap) = labels.cap {
+        put("cap", json!(cap));
     }
     put("weight", json!(labels.weight));
-    put("caps", json!(labels.caps));
+    put("caps", labels.caps.iter().map(|(label, cap)| (label.clone(), json!(cap.unwrap_or(0)))).collect());
     put("weights", json!(labels.weights));
     Ok(Value::Object(table))
 }

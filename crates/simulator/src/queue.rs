@@ -49,12 +49,12 @@ fn labels(node: Node<'_>) -> Labels {
     let labels = with(Labels::new(), node.count("max_waiting", 0..), Labels::max_waiting);
     let labels = with(labels, node.count("max_waiting_per_run", 0..), Labels::max_waiting_per_run);
     let labels = with(labels, node.duration("max_wait"), Labels::max_wait);
-    let labels = with(labels, node.count("cap", 0..), Labels::cap);
+    let labels = with(labels, node.count("cap", 0..), |labels, requests| labels.cap(unless_zero(requests)));
     let labels = with(labels, small(&node, "weight", 0), Labels::weight);
     let mut labels = with(labels, node.count("max_labels", 0..), Labels::max_labels);
     let caps = node.child("caps");
     for name in caps.keys() {
-        labels = with(labels, caps.count(name, 0..), |labels, requests| labels.label_cap(name, requests));
+        labels = with(labels, caps.count(name, 0..), |labels, requests| labels.label_cap(name, unless_zero(requests)));
     }
     let weights = node.child("weights");
     for name in weights.keys() {
@@ -62,6 +62,11 @@ fn labels(node: Node<'_>) -> Labels {
     }
     node.finish();
     labels
+}
+
+/// A cap of a scenario, where 0 is none.
+fn unless_zero(requests: usize) -> Option<usize> {
+    (requests > 0).then_some(requests)
 }
 
 fn small(node: &Node<'_>, key: &str, least: usize) -> Option<u32> {

@@ -25,7 +25,8 @@ impl Admission {
     /// stays until the sources say something else. A handle with settings from elsewhere takes the settings of the
     /// sources at once.
     ///
-    /// A configuration with a mistake changes nothing; its problems are reported once. Files are read whole, so a file
+    /// A configuration with a mistake changes nothing; its problems are reported once, and stand in the
+    /// [warnings](Self::warnings) until it is mended. Files are read whole, so a file
     /// should be replaced rather than written in place. Polling finds any change, including changes of links and
     /// mounted directories.
     ///
@@ -63,7 +64,9 @@ impl Admission {
                 let admission = Self { shared };
                 match found {
                     Ok(loaded) => {
-                        mistake = None;
+                        if mistake.take().is_some() {
+                            admission.note_failed_reload(None);
+                        }
                         let config = loaded.into_config();
                         if known.as_ref() != Some(&config) {
                             let mode = config.mode;
@@ -82,6 +85,7 @@ impl Admission {
                     Err(error) => {
                         let text = error.to_string();
                         if mistake.as_ref() != Some(&text) {
+                            admission.note_failed_reload(Some(&text));
                             report(Err(error));
                             mistake = Some(text);
                         }

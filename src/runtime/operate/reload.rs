@@ -37,8 +37,26 @@ impl Admission {
     ///
     /// # Errors
     ///
-    /// Names every setting that can't be used. Nothing was changed then.
+    /// Names every setting that can't be used. Nothing was changed then, and [`warnings`](Self::warnings) says so until the next
+    /// reload that succeeds.
     pub fn reload(&self, settings: AdmissionBuilder) -> Result<(), BuildError> {
+        let outcome = self.take(settings);
+        if let Err(error) = &outcome {
+            self.note_failed_reload(Some(&error.to_string()));
+        }
+        outcome
+    }
+
+    /// Warns of a reload that failed, until the next one that did not; `None` takes that back.
+    pub(super) fn note_failed_reload(&self, error: Option<&str>) {
+        const FAILED: &str = "the last reload failed, and the settings before it apply: ";
+        let mut known = lock(&self.shared.warnings);
+        known.retain(|warning| !warning.starts_with(FAILED));
+        known
+            .extend(error.map(|error| FAILED.to_owned() + &error.lines().map(str::trim).collect::<Vec<_>>().join(" ")));
+    }
+
+    fn take(&self, settings: AdmissionBuilder) -> Result<(), BuildError> {
         let is_shared = self.shared.limiter.is_some();
         #[cfg(feature = "config")]
         BuildError::check(self.changes_of_store(settings.settings.sharing.store.as_ref()))?;

@@ -153,9 +153,9 @@ async fn every_problem_is_told_with_its_file_and_line() {
     let two = File::new("bad.json", "{\"limit\": -1}");
     let said = run(&["check", one.path(), two.path()]).await.with(1);
     for problem in [
-        format!("{}:1: quee: unknown setting; did you mean queue?\n", one.path()),
-        format!("{}:2: admission_timeout: found 5, allowed is a time", one.path()),
-        format!("{}: limit: found -1", two.path()),
+        format!("{}:1:8: quee: unknown setting; did you mean queue?\n", one.path()),
+        format!("{}:2:21: admission_timeout: found 5, allowed is a time", one.path()),
+        format!("{}:1:11: limit: found -1", two.path()),
         "3 problems\n".to_owned(),
     ] {
         assert!(said.contains(&problem), "{problem} is missing in\n{said}");

@@ -51,7 +51,7 @@ async fn an_address_that_can_not_be_read_is_told_with_its_line_and_not_repeated(
     ] {
         let file = File::new("address.toml", &format!("queue = 5\n[store]\nurl = \"{url}\"\n"));
         let said = run(&["check", file.path()]).await.with(1);
-        assert!(said.contains("address.toml:3: store.url: ") && said.contains(part), "{url}: {said}");
+        assert!(said.contains("address.toml:3:7: store.url: ") && said.contains(part), "{url}: {said}");
         assert!(!said.contains("planted"), "{said}");
     }
 }
@@ -61,7 +61,7 @@ async fn a_star_that_matches_nothing_is_a_problem() {
     for key in ["*:payments", "prod*", "production:pay*"] {
         let file = File::new("star.toml", &format!("[overrides.\"{key}\".mail]\nmax_in_flight = 2\n"));
         let said = run(&["check", file.path()]).await.with(1);
-        let wanted = format!("star.toml:1: overrides.{key}.mail: found a * that matches nothing");
+        let wanted = format!("star.toml:1:1: overrides.{key}.mail: found a * that matches nothing");
         assert!(said.contains(&wanted), "{said}");
     }
 }

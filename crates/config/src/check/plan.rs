@@ -17,6 +17,9 @@ use tower_admission_engine::{
 /// The name of the partition of requests that belong to no other.
 pub(crate) const DEFAULT_PARTITION: &str = "default";
 
+/// Less memory holds no segment of a capture. A capture that is started over HTTP needs as much.
+const LEAST_CAPTURE: usize = 1_024;
+
 /// Fewest places for waiters beside a law that learns the limit, unless the limit stays below.
 const PLACES: usize = 1_000;
 
@@ -44,12 +47,25 @@ impl Settings {
         if values.patience.is_some_and(|time| time.is_zero()) {
             problems.push(Problem::new("patience", "found 0, allowed is any longer time"));
         }
+        if values.capture_max_bytes < LEAST_CAPTURE {
+            let found = values.capture_max_bytes;
+            problems.push(Problem::new(
+                "capture_max_bytes",
+                format!("found {found}, allowed are {LEAST_CAPTURE} bytes or more"),
+            ));
+        }
         if values.journal > MOST_ENTRIES {
             problems
                 .push(Problem::new("journal", format!("found {}, allowed is at most {MOST_ENTRIES}", values.journal)));
         }
         #[cfg(feature = "files")]
         problems.extend(self.sharing.store.iter().flat_map(StoreConfig::problems));
+        #[cfg(feature = "files")]
+        if !self.sharing.is_shared && self.sharing.store.as_ref().is_some_and(|store| *store != StoreConfig::default())
+        {
+            self.notes
+                .push("[store] has no effect without url, unless the program itself gives the handle a store".into());
+        }
         let rules =
             self.rules.into_plan(self.sharing.is_shared.then_some(self.sharing.on_store_failure), &mut problems);
         BuildError::check(problems)?;

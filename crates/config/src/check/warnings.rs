@@ -1,8 +1,9 @@
 //! Settings that are allowed and likely to be a mistake.
 
-use std::time::Duration;
+use std::{collections::HashSet, time::Duration};
 
-use crate::{Derived, Share, settings::layer::AdmissionConfig};
+use super::idle::idle;
+use crate::{Share, settings::layer::AdmissionConfig};
 use tower_admission_engine::plan::matching::has_star;
 use tower_admission_engine::{
     named,
@@ -18,15 +19,16 @@ const LONG_ADMISSION: Duration = Duration::from_secs(5);
 pub(crate) fn warnings(plan: &Plan, values: &AdmissionConfig, largest: Option<usize>) -> Vec<String> {
     let limit = plan.law.limit();
     let single = [
-        without_effect(plan, values),
-        without_captures(values, cfg!(feature = "capture")),
         values.patience.and_then(|patience| impatient(&plan.line, plan.queue.is_some(), patience)),
         endless(&plan.line, plan.queue, values.patience),
         values.max_concurrent_streams.and_then(|streams| few_streams(limit, plan.queue, streams)),
         plan.queue.and_then(|_| long_admission(&plan.gate)),
         few_series(plan),
+        few_entries(&plan.labels),
+        plan.time_to_live.zip(values.patience).and_then(|(time, patience)| short_lived(time, patience)),
     ];
-    let mut warnings: Vec<String> = single.into_iter().flatten().collect();
+    let mut warnings = idle(plan, values);
+    warnings.extend(single.into_iter().flatten());
     warnings.extend(empty_partitions(limit, &plan.partitions));
     warnings.extend(largest.map(|largest| high_caps(largest, &plan.labels)).into_iter().flatten());
     for class in &plan.rules.classes {
@@ -35,33 +37,18 @@ pub(crate) fn warnings(plan: &Plan, values: &AdmissionConfig, largest: Option<us
     warnings
 }
 
-/// Shares below one percent that code may have meant as parts of one.
+/// Shares below one percent, which may have been meant as parts of one.
 pub(crate) fn small_shares(partitions: &[(String, Share)]) -> Vec<String> {
     let doubtful = partitions.iter().filter(|(_, share)| share.may_be_a_part_of_one());
     let warning = |(name, share): &(String, Share)| {
         let percent = share.as_percent();
         // 0.29 times 100 is 28.999999999999996.
         let meant = (percent * 1e11).round() / 1e9;
-        format!("partitions.{name} is {percent} % of the limit: if {meant} % is meant, write percent({meant})")
+        format!(
+            "partitions.{name} is {percent} % of the limit: if {meant} % is meant, write percent({meant}), or \"{meant}%\" in a file"
+        )
     };
     doubtful.map(warning).collect()
-}
-
-fn without_effect(plan: &Plan, values: &AdmissionConfig) -> Option<String> {
-    match plan.queue {
-        None if matches!(values.max_wait, Derived::Set(Some(_))) => {
-            Some("max_wait has no effect without a queue: set wait_timeout instead".into())
-        }
-        Some(_) if values.wait_timeout.is_set() => {
-            Some("wait_timeout has no effect with a queue: set admission_timeout and max_wait instead".into())
-        }
-        _ => None,
-    }
-}
-
-fn without_captures(values: &AdmissionConfig, has_feature: bool) -> Option<String> {
-    let is_missed = values.capture_last.is_some() && !has_feature;
-    is_missed.then(|| "capture_last has no effect: the program was built without the feature capture".to_owned())
 }
 
 fn impatient(line: &Bound, queue: bool, patience: Duration) -> Option<String> {
@@ -92,6 +79,25 @@ fn few_streams(limit: usize, queue: Option<usize>, streams: usize) -> Option<Str
         format!(
             "the server accepts {streams} requests at once (max_concurrent_streams), but limit and queue together take \
              {needed}: the rest is refused or held back before admission can count it; allow at least {needed}"
+        )
+    })
+}
+
+fn few_entries(labels: &LabelPlan) -> Option<String> {
+    let (most, named) = (labels.max_labels, labels.named.iter().collect::<HashSet<_>>().len());
+    (most < named).then(|| {
+        format!(
+            "labels.max_labels is {most}, and caps and weights name {named} labels: while all entries are in use, further \
+             labels share one cap, one weight and one queue; allow more than {named}"
+        )
+    })
+}
+
+fn short_lived(time: Duration, patience: Duration) -> Option<String> {
+    (time < patience).then(|| {
+        format!(
+            "permit_time_to_live is {time:?}, and clients wait for {patience:?} (patience): slots of requests that still \
+             run and are waited for go to others, so more runs than the limit says; set it to more than {patience:?}"
         )
     })
 }
@@ -215,7 +221,7 @@ fn written(key: &Target) -> String {
 
 #[cfg(test)]
 mod tests {
-    use crate::{ClassLimits, Labels, Rate, Rules, Settings};
+    use crate::{ClassLimits, Derived, Labels, Rate, Rules, Settings};
 
     use super::*;
 
@@ -235,22 +241,28 @@ mod tests {
     }
 
     #[test]
-    fn settings_without_effect() {
-        let settings = |values| Settings { values, ..Settings::default() };
-        let both = settings(AdmissionConfig { wait_timeout: seconds(1).into(), ..with_queue(10, Some(seconds(1))) });
-        assert_eq!(
-            warning(both),
-            "wait_timeout has no effect with a queue: set admission_timeout and max_wait instead"
-        );
-        for wait in [seconds(1), Duration::ZERO] {
-            let neither = settings(AdmissionConfig { max_wait: Some(wait).into(), ..AdmissionConfig::default() });
-            assert_eq!(warning(neither), "max_wait has no effect without a queue: set wait_timeout instead");
-        }
-        assert_eq!(warning(Settings::default()), "");
-        let captured = AdmissionConfig { capture_last: Some(seconds(60)), ..AdmissionConfig::default() };
-        let is_missed = |values, has_feature| without_captures(values, has_feature).is_some();
-        assert!(is_missed(&captured, false) && !is_missed(&captured, true));
-        assert!(!is_missed(&AdmissionConfig::default(), false));
+    fn a_slot_that_is_taken_back_from_a_client_that_still_waits() {
+        let settings = |time| Settings {
+            values: AdmissionConfig {
+                patience: Some(seconds(10)),
+                permit_time_to_live: Some(time),
+                ..AdmissionConfig::default()
+            },
+            ..Settings::default()
+        };
+        assert!(warning(settings(seconds(9))).starts_with("permit_time_to_live is 9s, and clients wait for 10s"));
+        assert_eq!(warning(settings(seconds(10))), "");
+    }
+
+    #[test]
+    fn fewer_entries_than_labels_that_are_named() {
+        let labels = |most| Labels::new().label_cap("a", 1).label_weight("a", 2).label_cap("b", 1).max_labels(most);
+        let settings = |most| Settings {
+            values: AdmissionConfig { labels: labels(most), ..AdmissionConfig::default() },
+            ..Settings::default()
+        };
+        assert!(warning(settings(1)).starts_with("labels.max_labels is 1, and caps and weights name 2 labels"));
+        assert_eq!(warning(settings(2)), "");
     }
 
     #[test]
@@ -305,7 +317,7 @@ mod tests {
     fn partitions_that_round_to_nothing() {
         let settings = |limit: usize| Settings {
             limit: Some(tower_admission_engine::limit::Fixed::new(limit).into()),
-            shares: [("a", 50.0), ("b", 0.1), ("c", 0.2)].map(|(name, it)| (name.into(), Share::written(it))).into(),
+            shares: [("a", 50.0), ("b", 1.0), ("c", 2.0)].map(|(name, it)| (name.into(), Share::written(it))).into(),
             ..Settings::default()
         };
         assert_eq!(

@@ -6,7 +6,7 @@ use super::{ConfigError, Sources, environment, json_text, toml_text};
 use crate::{AdmissionConfig, schema::setting::Setting};
 
 impl AdmissionConfig {
-    /// Reads a file: JSON if its name ends with `.json`, TOML otherwise.
+    /// Reads a file: JSON if its name ends with `.json`, TOML if it ends with `.toml` or has no ending.
     ///
     /// # Errors
     ///

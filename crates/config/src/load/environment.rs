@@ -6,14 +6,11 @@ use super::{
     json_text,
     nearest::nearest,
     problems::ConfigProblem,
-    value::{Node, Origin, Table, Value, word},
+    value::{Node, Origin, Table, Value},
 };
 use crate::{
     AdmissionConfig, Labels, StoreConfig,
-    schema::{
-        LimitConfig, limits,
-        setting::{AUTO, NONE, Problems},
-    },
+    schema::{LimitConfig, limits, setting::Problems},
 };
 
 /// What all variables begin with.
@@ -99,13 +96,6 @@ fn value(path: &[String], text: &str, origin: &Origin, problems: &Problems) -> O
     }
     match path[..] {
         ["partitions"] | ["labels", "caps" | "weights"] => list(&path.join("."), text, origin, problems),
-        // `two_point` is short for a table with this kind.
-        ["shadow_law"] if word(text) == NONE => Some(Value::text(text).at(origin)),
-        ["limit"] if word(text) == AUTO => Some(Value::text(text).at(origin)),
-        ["limit" | "shadow_law"] if text.trim().parse::<f64>().is_err() => {
-            let kind = Value::text(text).at(origin);
-            Some(Value::Table(Table::from([("kind".to_owned(), kind)])).at(origin))
-        }
         _ => Some(Value::text(text).at(origin)),
     }
 }

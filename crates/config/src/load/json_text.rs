@@ -1,6 +1,6 @@
 //! JSON as values, and whatever else serde can read.
 
-use std::fmt;
+use std::{cell::Cell, fmt, io};
 
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 
@@ -12,25 +12,44 @@ use crate::schema::setting::Problems;
 
 /// Reads a text. What can't be read is noted. `None` where nothing can.
 pub(crate) fn read(origin: &Origin, path: &str, text: &str, problems: &Problems) -> Option<Node> {
-    let mut json = serde_json::Deserializer::from_str(text);
-    let seed = NodeSeed { origin, path: path.to_owned(), problems };
+    let bytes = Cell::new(0);
+    let mut json = serde_json::Deserializer::from_reader(Counted { rest: text.as_bytes(), bytes: &bytes });
+    let seed = NodeSeed { origin, read: Some((text, &bytes)), path: path.to_owned(), problems };
     let read = seed.deserialize(&mut json).and_then(|node| json.end().map(|()| node));
     let error = match read {
         Ok(node) => return Some(node),
         Err(error) => error,
     };
     let origin = match origin {
-        Origin::File { name, .. } => Origin::File { name: name.clone(), line: Some(error.line()) },
+        Origin::File { name, .. } => {
+            Origin::File { name: name.clone(), line: Some(error.line()), column: Some(error.column()) }
+        }
         other => other.clone(),
     };
     problems.borrow_mut().push(ConfigProblem::new(&origin, path, format!("invalid JSON: {error}")));
     None
 }
 
+/// A text that counts what was read of it, byte by byte.
+struct Counted<'a> {
+    rest: &'a [u8],
+    bytes: &'a Cell<usize>,
+}
+
+impl io::Read for Counted<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let count = self.rest.read(into)?;
+        self.bytes.set(self.bytes.get() + count);
+        Ok(count)
+    }
+}
+
 /// Makes a node of whatever comes; serde's own maps would hide a key that comes twice.
 #[derive(Debug)]
 pub(crate) struct NodeSeed<'a> {
     pub(crate) origin: &'a Origin,
+    /// The text, and how much of it was read.
+    pub(crate) read: Option<(&'a str, &'a Cell<usize>)>,
     pub(crate) path: String,
     pub(crate) problems: &'a Problems,
 }
@@ -40,8 +59,21 @@ impl NodeSeed<'_> {
         Ok(value.at(self.origin))
     }
 
+    /// Where the value begins that is read next.
+    fn here(&self) -> Origin {
+        let (Origin::File { name, .. }, Some((text, bytes))) = (self.origin, self.read) else {
+            return self.origin.clone();
+        };
+        // Of a value in a list the first byte was looked at.
+        let read = bytes.get();
+        let is_seen = read > 0 && text.as_bytes().get(read - 1) != Some(&b':');
+        let start = read - usize::from(is_seen);
+        let blank = text.get(start..).map_or(0, |rest| rest.len() - rest.trim_start().len());
+        Origin::place(name, text, start + blank)
+    }
+
     const fn inner(&self, path: String) -> NodeSeed<'_> {
-        NodeSeed { origin: self.origin, path, problems: self.problems }
+        NodeSeed { origin: self.origin, read: self.read, path, problems: self.problems }
     }
 }
 
@@ -49,7 +81,8 @@ impl<'de> DeserializeSeed<'de> for NodeSeed<'_> {
     type Value = Node;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Node, D::Error> {
-        deserializer.deserialize_any(self)
+        let here = self.here();
+        deserializer.deserialize_any(NodeSeed { origin: &here, ..self })
     }
 }
 
@@ -105,8 +138,9 @@ impl<'de> Visitor<'de> for NodeSeed<'_> {
         while let Some(key) = fields.next_key::<String>()? {
             let path = join(&self.path, &key);
             let node = fields.next_value_seed(self.inner(path.clone()))?;
+            let origin = node.origin.clone();
             if table.insert(key, node).is_some() {
-                let problem = ConfigProblem::new(self.origin, path, "found twice, each name is allowed once");
+                let problem = ConfigProblem::new(&origin, path, "found twice, each name is allowed once");
                 self.problems.borrow_mut().push(problem);
             }
         }

@@ -17,7 +17,7 @@ impl ConfigProblem {
         Self { origin: origin.clone(), problem: Problem::new(path, message) }
     }
 
-    /// The file and line, or the variable, of the problem.
+    /// The file, line and column, or the variable, of the problem.
     pub const fn origin(&self) -> &Origin {
         &self.origin
     }
@@ -33,12 +33,12 @@ impl ConfigProblem {
     }
 
     /// Files before variables, and each file from top to bottom.
-    fn order(&self) -> (u8, &str, usize) {
+    fn order(&self) -> (u8, &str, [usize; 2]) {
         match &self.origin {
-            Origin::File { name, line } => (0, name, line.unwrap_or(0)),
-            Origin::Variable(name) => (1, name, 0),
-            Origin::Code => (2, "", 0),
-            Origin::Default | Origin::Patience => (3, "", 0),
+            Origin::File { name, line, column } => (0, name, [line.unwrap_or(0), column.unwrap_or(0)]),
+            Origin::Variable(name) => (1, name, [0; 2]),
+            Origin::Code => (2, "", [0; 2]),
+            Origin::Default | Origin::Patience => (3, "", [0; 2]),
         }
     }
 }
@@ -46,7 +46,11 @@ impl ConfigProblem {
 impl fmt::Display for ConfigProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.origin != Origin::Default {
-            write!(f, "{}: ", self.origin)?;
+            write!(f, "{}", self.origin)?;
+            if let Origin::File { column: Some(column), .. } = &self.origin {
+                write!(f, ":{column}")?;
+            }
+            f.write_str(": ")?;
         }
         if !self.path().is_empty() {
             write!(f, "{}: ", self.path())?;
@@ -55,7 +59,10 @@ impl fmt::Display for ConfigProblem {
     }
 }
 
-/// The error of an invalid configuration. Names every problem, not just the first, one per line.
+/// A text shows so many problems: a reader mends the first ones first.
+const SHOWN: usize = 10;
+
+/// The error of an invalid configuration. Has every problem, not just the first; its text shows the first ten, one per line.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ConfigError {
     problems: Vec<ConfigProblem>,
@@ -90,10 +97,13 @@ impl From<BuildError> for ConfigError {
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("the configuration can't be used:")?;
-        for problem in &self.problems {
+        for problem in self.problems.iter().take(SHOWN) {
             write!(f, "\n  {problem}")?;
         }
-        Ok(())
+        match self.problems.len().saturating_sub(SHOWN) {
+            0 => Ok(()),
+            more => write!(f, "\n  and {more} more"),
+        }
     }
 }
 

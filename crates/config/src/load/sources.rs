@@ -78,7 +78,7 @@ impl Sources {
         Self::default()
     }
 
-    /// Adds a file: JSON if its name ends with `.json`, TOML otherwise. Each [`load`](Self::load) reads it again.
+    /// Adds a file: JSON if its name ends with `.json`, TOML if it ends with `.toml` or has no ending. Each [`load`](Self::load) reads it again.
     pub fn file(mut self, path: impl AsRef<Path>) -> Self {
         self.files.push(Text::File(path.as_ref().to_owned()));
         self
@@ -127,7 +127,7 @@ impl Sources {
         let files = self.files.iter().filter_map(|text| text.read(&problems));
         let variables = self.variables.iter().map(|variables| environment::read(&variables.list(&problems), &problems));
         for mut layer in files.chain(variables) {
-            limits::rename_all(&mut layer, &problems);
+            limits::spell_out(&mut layer, &problems);
             said.lay(layer);
         }
         derive_threshold(&mut said);
@@ -159,27 +159,26 @@ impl Sources {
 
 impl Text {
     fn read(&self, problems: &Problems) -> Option<Node> {
-        let json = |name: &str, text: &str| {
-            let origin = Origin::File { name: name.into(), line: None };
-            json_text::read(&origin, "", text, problems)
-        };
+        // Some editors begin a text with a mark of its encoding.
+        let bare = |text: &'_ str| text.strip_prefix('\u{feff}').unwrap_or(text).to_owned();
+        let json = |name: &str, text: &str| json_text::read(&Origin::file(name), "", &bare(text), problems);
+        let toml = |name: &str, text: &str| Some(toml_text::read(name, &bare(text), problems));
         match self {
-            Self::Toml { name, text } => Some(toml_text::read(name, text, problems)),
+            Self::Toml { name, text } => toml(name, text),
             Self::Json { name, text } => json(name, text),
             Self::File(path) => {
                 let name = path.display().to_string();
-                match fs::read_to_string(path) {
-                    Ok(text) if path.extension().is_some_and(|it| it.eq_ignore_ascii_case("json")) => {
-                        json(&name, &text)
+                let ending = path.extension().map(|ending| ending.to_string_lossy().to_ascii_lowercase());
+                let message = match (ending.as_deref(), fs::read_to_string(path)) {
+                    (_, Err(error)) => format!("can't be read: {error}"),
+                    (Some("json"), Ok(text)) => return json(&name, &text),
+                    (Some("toml") | None, Ok(text)) => return toml(&name, &text),
+                    (Some(ending), Ok(_)) => {
+                        format!("found a file that ends with .{ending}, allowed are .toml and .json")
                     }
-                    Ok(text) => Some(toml_text::read(&name, &text, problems)),
-                    Err(error) => {
-                        let origin = Origin::File { name: name.into(), line: None };
-                        let message = format!("can't be read: {error}");
-                        problems.borrow_mut().push(ConfigProblem::new(&origin, "", message));
-                        None
-                    }
-                }
+                };
+                problems.borrow_mut().push(ConfigProblem::new(&Origin::file(&name), "", message));
+                None
             }
         }
     }

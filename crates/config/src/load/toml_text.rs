@@ -24,22 +24,23 @@ pub(crate) fn read(name: &str, text: &str, problems: &Problems) -> Node {
         let reader = Reader { name: name.into(), text: &rest };
         let (table, errors) = DeTable::parse_recoverable(&rest);
         if errors.is_empty() {
-            return reader.table(table.get_ref()).at(&reader.origin(None));
+            return reader.table(table.get_ref()).at(&Origin::file(name));
         }
         let mut broken = Vec::new();
         for error in errors {
             let at = error.span().map_or(0, |span| span.start);
-            let problem =
-                ConfigProblem::new(&reader.origin(Some(at)), "", format!("invalid TOML: {}", error.message().trim()));
+            let origin = Origin::place(&reader.name, &rest, at);
+            let Origin::File { line: Some(line), .. } = origin else { continue };
+            let problem = ConfigProblem::new(&origin, "", format!("invalid TOML: {}", error.message().trim()));
             // One mistake per line is enough to look at it.
-            if !broken.contains(&reader.line(at)) {
-                broken.push(reader.line(at));
+            if !broken.contains(&line) {
+                broken.push(line);
                 problems.borrow_mut().push(problem);
             }
         }
         rest = without(&rest, &broken);
     }
-    Value::Table(Table::new()).at(&Origin::File { name: name.into(), line: None })
+    Value::Table(Table::new()).at(&Origin::file(name))
 }
 
 /// The text with empty lines instead of these, counted from 1; without its header a whole section is left out.
@@ -61,23 +62,13 @@ struct Reader<'t> {
 }
 
 impl Reader<'_> {
-    /// Counted from 1.
-    fn line(&self, offset: usize) -> usize {
-        let before = &self.text.as_bytes()[..offset.min(self.text.len())];
-        before.iter().filter(|byte| **byte == b'\n').count() + 1
-    }
-
-    fn origin(&self, offset: Option<usize>) -> Origin {
-        Origin::File { name: Arc::clone(&self.name), line: offset.map(|offset| self.line(offset)) }
-    }
-
     fn table(&self, table: &DeTable<'_>) -> Value {
         let fields = table.iter().map(|(key, value)| (key.get_ref().to_string(), self.node(value)));
         Value::Table(fields.collect::<Table>())
     }
 
     fn node(&self, value: &Spanned<DeValue<'_>>) -> Node {
-        let origin = self.origin(Some(value.span().start));
+        let origin = Origin::place(&self.name, self.text, value.span().start);
         let value = match value.get_ref() {
             DeValue::String(text) => Value::text(text.as_ref()),
             DeValue::Integer(number) => i64::from_str_radix(number.as_str(), number.radix())

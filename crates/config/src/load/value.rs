@@ -15,6 +15,8 @@ pub enum Origin {
         name: Arc<str>,
         /// The line, counted from 1, where it is known.
         line: Option<usize>,
+        /// The character in it, counted from 1, where it is known.
+        column: Option<usize>,
     },
     /// An environment variable.
     Variable(Arc<str>),
@@ -24,12 +26,27 @@ pub enum Origin {
     Patience,
 }
 
+impl Origin {
+    /// A file or a text as a whole.
+    pub(crate) fn file(name: &str) -> Self {
+        Self::File { name: name.into(), line: None, column: None }
+    }
+
+    /// What begins in a text after so many bytes.
+    pub(crate) fn place(name: &Arc<str>, text: &str, offset: usize) -> Self {
+        let before = text.get(..offset).unwrap_or(text);
+        let start = before.rfind('\n').map_or(0, |end| end + 1);
+        let (line, column) = (before.matches('\n').count() + 1, before[start..].chars().count() + 1);
+        Self::File { name: Arc::clone(name), line: Some(line), column: Some(column) }
+    }
+}
+
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Default => f.write_str("default"),
-            Self::File { name, line: Some(line) } => write!(f, "{name}:{line}"),
-            Self::File { name, line: None } => f.write_str(name),
+            Self::File { name, line: Some(line), .. } => write!(f, "{name}:{line}"),
+            Self::File { name, line: None, .. } => f.write_str(name),
             Self::Variable(name) => f.write_str(name),
             Self::Code => f.write_str("code"),
             Self::Patience => f.write_str("patience"),

@@ -103,7 +103,11 @@ impl Setting for LimitConfig {
     fn read(at: &At<'_>) -> Option<Self> {
         if at.table().is_none() {
             let number = matches!(at.node.value, Value::Integer(_)) || at.loose_text().is_some();
-            return if number { at.count(1).map(Into::into) } else { at.wrong("a number, or a table with a kind") };
+            return if number {
+                at.count(1).map(Into::into)
+            } else {
+                at.wrong("a number, a law such as \"two_point\", or a table with its kind")
+            };
         }
         // The kind is not among the parameters of any law, so these are read from a table without it.
         let mut rest = at.node.clone();
@@ -167,8 +171,11 @@ impl Setting for LimitConfig {
             }
             schema
         };
+        let hyphenated = KINDS.map(|kind| kind.replace('_', "-")).into_iter().filter(|kind| kind.contains('-'));
+        let names: Vec<String> = KINDS.map(str::to_owned).into_iter().chain(hyphenated).collect();
         any_of([
             json!({ "type": "integer", "minimum": 1 }),
+            json!({ "enum": names }),
             law("aimd", AimdConfig::schema()),
             law("fixed", FixedConfig::schema()),
             law("gradient", GradientConfig::schema()),

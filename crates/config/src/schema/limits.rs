@@ -1,19 +1,16 @@
 //! Caps, rates and budgets in files, under the names of this crate and their aliases.
 
-use std::{
-    collections::BTreeMap,
-    num::{NonZeroU32, NonZeroUsize},
-};
+use std::{collections::BTreeMap, num::NonZeroU32};
 
 use serde_json::{Value as Json, json};
 
 use super::{
-    setting::{At, Problems, Setting, any_of, object_schema},
+    setting::{At, NONE, Problems, Setting, any_of, object_schema},
     store::{SHARING, read_sharing, sharing_schema, write_sharing},
 };
 use crate::load::{
     problems::ConfigProblem,
-    value::{Node, Origin, Value, join},
+    value::{Node, Origin, Table, Value, join, word},
 };
 use tower_admission_engine::{
     rules::{RateMode, WhenFull},
@@ -116,9 +113,18 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     FIELDS.into_iter().chain(ALIASES.into_iter().map(|(alias, _)| alias))
 }
 
-/// Replaces the other names in a layer by those of this crate, so that a layer above finds what it changes.
-pub(crate) fn rename_all(root: &mut Node, problems: &Problems) {
+/// Replaces the short form of a law by its table, and the other names in a layer by those of this crate, so that a layer
+/// above finds what it changes.
+pub(crate) fn spell_out(root: &mut Node, problems: &Problems) {
     let Value::Table(root) = &mut root.value else { return };
+    let is_law = |text: &str| word(text) != NONE && text.trim().parse::<f64>().is_err();
+    for name in ["limit", "shadow_law"] {
+        let Some(node) = root.get_mut(name) else { continue };
+        if matches!(&node.value, Value::Text(text) if is_law(text)) {
+            let kind = node.clone();
+            node.value = Value::Table(Table::from([("kind".to_owned(), kind)]));
+        }
+    }
     let tables = |path: &str, node: Option<&mut Node>, rename: &mut dyn FnMut(&str, &mut Node)| {
         if let Some(Node { value: Value::Table(table), .. }) = node {
             table.iter_mut().for_each(|(key, node)| rename(&join(path, key), node));
@@ -191,15 +197,15 @@ impl Setting for ClassLimits {
 
     fn schema() -> Json {
         let about = |name: &str| match name {
-            "max_in_flight" => ("How many requests of one label run at once; 0 lifts the cap.", Cap::schema()),
+            "max_in_flight" => ("How many requests of one label run at once; \"none\" lifts the cap.", Cap::schema()),
             "max_in_flight_per_namespace" => {
-                ("How many requests of one namespace run at once; 0 lifts the cap.", Cap::schema())
+                ("How many requests of one namespace run at once; \"none\" lifts the cap.", Cap::schema())
             }
             "max_per_minute" => ("How many requests of one label start per minute.", Rate::schema()),
             "max_per_minute_per_namespace" => ("How many requests of one namespace start per minute.", Rate::schema()),
             GROUP => ("The group of labels that share a rate.", json!({ "type": "string", "minLength": 1 })),
             GROUP_RATE => ("How many requests of the group start per minute.", Rate::schema()),
-            _ => ("How many requests of one label are waiting or running; 0 lifts the bound.", Cap::schema()),
+            _ => ("How many requests of one label are waiting or running; \"none\" lifts the bound.", Cap::schema()),
         };
         let named = |written: &'static str, name: &str| {
             let (about, schema) = about(name);
@@ -210,46 +216,55 @@ impl Setting for ClassLimits {
     }
 }
 
-/// A cap on requests in flight; in a file 0 lifts it.
-fn as_written(max: usize) -> Cap {
-    NonZeroUsize::new(max).map_or_else(Cap::unlimited, Cap::new)
+const A_CAP: &str = "a whole number, 1 or more, or \"none\" for no bound";
+
+/// A cap, or the word for none. 0 would let a request through where it is meant to block, so it is neither.
+fn read_cap(at: &At<'_>) -> Option<Cap> {
+    if at.text().is_some_and(|text| word(text) == NONE) {
+        return Some(Cap::unlimited());
+    }
+    at.number(1).map(Cap::from).or_else(|| at.wrong(A_CAP))
+}
+
+fn cap_schema() -> Json {
+    any_of([json!({ "type": "integer", "minimum": 1 }), json!({ "const": NONE })])
 }
 
 impl Setting for Cap {
     fn read(at: &At<'_>) -> Option<Self> {
         if at.table().is_none() {
-            return at.count(0).map(as_written);
+            return read_cap(at);
         }
         let [local, on_store_failure, instances] = SHARING;
         at.fields(&["max", "when_full", "observe", local, on_store_failure, instances])?;
         let Some(max) = at.get("max") else {
-            at.problem("max is missing, allowed is a whole number, 0 or more");
+            at.problem(format!("max is missing, allowed is {A_CAP}"));
             return None;
         };
         let when_full: Option<WhenFull> = at.field("when_full");
         let (shared, observes) = (read_sharing(at), at.field("observe").unwrap_or_default());
-        Some(Self { when_full, shared, observes, ..as_written(max.count(0)?) })
+        Some(Self { when_full, shared, observes, ..read_cap(&max)? })
     }
 
     fn write(&self) -> Value {
         if self.when_full.is_none() && !self.observes && self.shared == Sharing::new() {
-            return self.max.unwrap_or(0).write();
+            return self.max.write();
         }
         let when_full = self.when_full.map(|when_full| ("when_full", when_full.write()));
         let observe = self.observes.then(|| ("observe", true.write()));
-        let fields = [Some(("max", self.max.unwrap_or(0).write())), when_full, observe];
+        let fields = [Some(("max", self.max.write())), when_full, observe];
         Value::table(fields.into_iter().flatten().chain(write_sharing(self.shared)))
     }
 
     fn schema() -> Json {
         let own = [
-            ("max", String::new(), usize::schema()),
+            ("max", String::new(), cap_schema()),
             ("when_full", "What happens to a further request.".to_owned(), WhenFull::schema()),
             ("observe", OBSERVE.to_owned(), bool::schema()),
         ];
         let mut table = object_schema(own.into_iter().chain(sharing_schema()));
         table["required"] = json!(["max"]);
-        any_of([usize::schema(), table])
+        any_of([cap_schema(), table])
     }
 }
 

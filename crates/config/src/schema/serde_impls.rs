@@ -7,7 +7,7 @@ use serde::{
 };
 
 use super::{
-    limits::rename_all,
+    limits::spell_out,
     setting::{At, Problems, Setting},
 };
 use crate::{
@@ -54,9 +54,9 @@ impl Serialize for AdmissionConfig {
 impl<'de> Deserialize<'de> for AdmissionConfig {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let problems = Problems::default();
-        let seed = NodeSeed { origin: &Origin::Default, path: String::new(), problems: &problems };
+        let seed = NodeSeed { origin: &Origin::Default, read: None, path: String::new(), problems: &problems };
         let mut node = seed.deserialize(deserializer)?;
-        rename_all(&mut node, &problems);
+        spell_out(&mut node, &problems);
         let config = Self::read(&At::root(&node, &problems));
         ConfigError::check(problems.into_inner()).map_err(Error::custom)?;
         config.ok_or_else(|| Error::custom("no configuration"))

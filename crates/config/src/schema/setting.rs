@@ -123,13 +123,17 @@ impl<'a> At<'a> {
 
     /// A whole number of at least `least`.
     pub(crate) fn count(&self, least: u32) -> Option<usize> {
+        self.number(least).or_else(|| self.wrong(format!("a whole number, {least} or more")))
+    }
+
+    /// The same, where the caller says what is allowed.
+    pub(crate) fn number(&self, least: u32) -> Option<usize> {
         let number = match &self.node.value {
             Value::Integer(number) => usize::try_from(*number).ok(),
             // Beyond 63 bits there is no TOML.
             _ => self.loose_text().and_then(|text| text.parse().ok()).filter(|&number| i64::try_from(number).is_ok()),
         };
-        let number: Option<usize> = number.filter(|&number| number >= least as usize);
-        number.or_else(|| self.wrong(format!("a whole number, {least} or more")))
+        number.filter(|&number: &usize| number >= least as usize)
     }
 
     /// A whole number of at least `least`, in 32 bits.
@@ -251,7 +255,7 @@ impl Setting for Duration {
     }
 
     fn schema() -> Json {
-        json!({ "type": "string", "pattern": r"^\s*(0|([0-9]+(\.[0-9]{1,9})?(h|m|min|s|ms|us|µs|ns)\s*)+)\s*$" })
+        json!({ "type": "string", "pattern": r"^\s*(0|([0-9]+(\.[0-9]{1,9})?\s*(d|days?|h|hours?|m|mins?|minutes?|s|secs?|seconds?|ms|us|µs|ns)\s*)+)\s*$" })
     }
 }
 

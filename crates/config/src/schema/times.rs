@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 /// What a time looks like, for messages.
-pub(crate) const A_TIME: &str = "a time such as \"250ms\", \"5s\", \"1m30s\" or \"2h\"";
+pub(crate) const A_TIME: &str = "a time such as \"250ms\", \"5s\", \"1m30s\", \"2h\" or \"1d\"";
 
 /// No time is longer than this: a hundred years.
 const LONGEST: u128 = 100 * 365 * 86_400 * 1_000_000_000;
 
-const UNITS: [(&str, u128); 6] = [
+const UNITS: [(&str, u128); 7] = [
+    ("d", 86_400_000_000_000),
     ("h", 3_600_000_000_000),
     ("m", 60_000_000_000),
     ("s", 1_000_000_000),
@@ -17,7 +18,7 @@ const UNITS: [(&str, u128); 6] = [
     ("ns", 1),
 ];
 
-/// A time as configurations write it: `5s`, `250ms`, `1.5s`, `1m30s` or `1m 30s`; a bare `0` needs no unit.
+/// A time as configurations write it: `5s`, `250ms`, `1.5s`, `1m30s`, `5 min` or `2d`; a bare `0` needs no unit.
 ///
 /// `None` for anything else, and for more than a hundred years.
 #[must_use]
@@ -30,6 +31,7 @@ pub fn parse_time(text: &str) -> Option<Duration> {
     while !rest.is_empty() {
         let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
         let (number, after) = rest.split_at(digits);
+        let after = after.trim_start();
         let letters = after.find(|c: char| !c.is_ascii_alphabetic() && c != 'µ').unwrap_or(after.len());
         let (unit, after) = after.split_at(letters);
         total = total.checked_add(part(number, unit)?)?;
@@ -51,7 +53,10 @@ fn from_nanos(nanos: u128) -> Option<Duration> {
 /// `number` of a unit in nanoseconds, exactly.
 fn part(number: &str, unit: &str) -> Option<u128> {
     let unit = match unit {
-        "min" => "m",
+        "day" | "days" => "d",
+        "hour" | "hours" => "h",
+        "min" | "mins" | "minute" | "minutes" => "m",
+        "sec" | "secs" | "second" | "seconds" => "s",
         "µs" => "us",
         other => other,
     };
@@ -112,10 +117,14 @@ mod tests {
             ("7µs", 7_000),
             ("0", 0),
             ("0s", 0),
+            ("1d", 86_400_000_000_000),
+            ("5 minutes", 300_000_000_000),
+            ("2min 30 sec", 150_000_000_000),
+            ("30seconds", 30_000_000_000),
         ] {
             assert_eq!(parse_time(text), Some(Duration::from_nanos(nanos)), "{text}");
         }
-        for text in ["", "5", "s", "5 s", "-5s", "5d", "1.2.3s", ".5s", "5.s", "1e3s", "99999999999999h", "٣s"] {
+        for text in ["", "5", "s", "-5s", "5 weeks", "5 5s", "1.2.3s", ".5s", "5.s", "1e3s", "99999999999999h", "٣s"] {
             assert_eq!(parse_time(text), None, "{text}");
         }
     }

@@ -103,20 +103,25 @@ impl Setting for Discipline {
 /// What a percentage looks like, for messages.
 const A_PERCENTAGE: &str = "a percentage such as \"60%\", or a fraction of 1 such as 0.6";
 
+/// A fraction of 1, in percent. A whole number may be meant as either, so it is none, but for 0.
+fn parse_fraction(text: &str) -> Option<f64> {
+    let is_whole = text != "0" && text.parse::<i64>().is_ok();
+    let part = text.parse().ok().filter(|part| !is_whole && (0.0..=1.0).contains(part));
+    part.map(percent_of)
+}
+
 /// A percentage of the limit, without a mode.
 struct Percent(f64);
 
 impl Setting for Percent {
-    #[expect(clippy::cast_precision_loss, reason = "0 and 1 are what is allowed")]
     fn read(at: &At<'_>) -> Option<Self> {
-        let part = |part: f64| (0.0..=1.0).contains(&part).then(|| percent_of(part));
         let percent = match &at.node.value {
-            Value::Text(text) => parse_percent(text).or_else(|| part(at.loose_text()?.parse().ok()?)),
-            Value::Number(number) => part(*number),
-            Value::Integer(number) => part(*number as f64),
-            _ => None,
+            Value::Text(text) => parse_percent(text).or_else(|| parse_fraction(at.loose_text()?)),
+            value => parse_fraction(&value.to_string()),
         };
-        percent.map(Self).or_else(|| at.wrong(A_PERCENTAGE))
+        let is_one = at.node.value == Value::Integer(1) || at.loose_text() == Some("1");
+        let allowed = if is_one { "\"1%\", or for all of it \"100%\" or 1.0" } else { A_PERCENTAGE };
+        percent.map(Self).or_else(|| at.wrong(allowed))
     }
 
     fn write(&self) -> Value {

@@ -1,6 +1,6 @@
 //! A value that is set, or that follows from other settings.
 
-/// A setting that follows from the [patience](https://docs.rs/tower-admission/latest/tower_admission/struct.AdmissionBuilder.html#method.patience) of the callers unless it is set; `"auto"` in
+/// A setting that follows from others, mostly from the [patience](https://docs.rs/tower-admission/latest/tower_admission/struct.AdmissionBuilder.html#method.patience) of the callers unless it is set; `"auto"` in
 /// files.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[expect(clippy::exhaustive_enums, reason = "a setting is set or not")]

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use crate::declare::settings;
+use crate::{Derived, declare::settings};
 use tower_admission_engine::{
     Problem, normal,
     plan::{
@@ -42,13 +42,14 @@ settings! {
         ///
         /// 30 s unless set. All other bounds on its wait apply as well.
         pub max_wait: Duration = Duration::from_secs(30) => |wait: Duration| wait,
-        /// How many requests of a label without a cap of its own may run; 0 is no bound.
+        /// How many requests of a label without a cap of its own may run; `"none"` is no bound.
         ///
         /// No bound unless set. Further requests wait, without blocking other labels. Where requests may not wait, they
-        /// are rejected with [`LabelCap`](tower_admission_engine::Reason::LabelCap).
-        pub cap: usize = 0 => |requests: usize| requests,
-        /// How many requests of these labels may run, in any namespace; 0 is no bound.
-        pub caps: BTreeMap<String, usize> = BTreeMap::new(),
+        /// are rejected with [`LabelCap`](tower_admission_engine::Reason::LabelCap). For a 429 at once, whether they may wait or
+        /// not, set a [rule](tower_admission_engine::settings::Cap::reject) instead.
+        pub cap: Option<usize> = None => |requests: impl Into<Option<usize>>| requests.into(),
+        /// How many requests of these labels may run, in any namespace; `"none"` is no bound.
+        pub caps: BTreeMap<String, Option<usize>> = BTreeMap::new(),
         /// The weight of labels without a weight of their own: turns per turn of a label of weight 1.
         ///
         /// 1 unless set.
@@ -115,8 +116,8 @@ settings! {
         pub namespace: String = String::new(),
         /// The label. Has to be set.
         pub label: String = String::new(),
-        /// How many requests of the label may run; 0 is no bound.
-        pub cap: Option<usize> = None,
+        /// How many requests of the label may run; `"none"` is no bound, and `"auto"` what other settings say.
+        pub cap: Derived<Option<usize>> = Derived::Auto,
         /// The weight of the label: turns per turn of a label of weight 1, from 1 to 1,000.
         pub weight: Option<u32> = None,
     }
@@ -135,16 +136,21 @@ impl Labels {
         Self::default()
     }
 
-    /// Bounds the requests in flight of this label, in any namespace: 0 is no bound.
-    pub fn label_cap(mut self, label: impl Into<String>, requests: usize) -> Self {
-        self.caps.insert(label.into(), requests);
+    /// Bounds the requests in flight of this label, in any namespace: `None` is no bound.
+    pub fn label_cap(mut self, label: impl Into<String>, requests: impl Into<Option<usize>>) -> Self {
+        self.caps.insert(label.into(), requests.into());
         self
     }
 
-    /// Bounds the requests in flight of this label in this namespace: 0 is no bound.
-    pub fn label_cap_in(mut self, namespace: impl Into<String>, label: impl Into<String>, requests: usize) -> Self {
+    /// Bounds the requests in flight of this label in this namespace: `None` is no bound.
+    pub fn label_cap_in(
+        mut self,
+        namespace: impl Into<String>,
+        label: impl Into<String>,
+        requests: impl Into<Option<usize>>,
+    ) -> Self {
         let (namespace, label) = (namespace.into(), label.into());
-        self.only.push(LabelConfig { namespace, label, cap: Some(requests), weight: None });
+        self.only.push(LabelConfig { namespace, label, cap: Derived::Set(requests.into()), weight: None });
         self
     }
 
@@ -157,7 +163,7 @@ impl Labels {
     /// Sets the weight of this label in this namespace: its turns per turn of a label of weight 1, from 1 to 1,000.
     pub fn label_weight_in(mut self, namespace: impl Into<String>, label: impl Into<String>, turns: u32) -> Self {
         let (namespace, label) = (namespace.into(), label.into());
-        self.only.push(LabelConfig { namespace, label, cap: None, weight: Some(turns) });
+        self.only.push(LabelConfig { namespace, label, cap: Derived::Auto, weight: Some(turns) });
         self
     }
 
@@ -179,7 +185,10 @@ impl Labels {
 
     pub(crate) fn to_plan(&self, problems: &mut Vec<Problem>) -> LabelPlan {
         let mut complain = |path: String, message: String| problems.push(Problem::new(path, message));
-        let default = LabelRule { cap: unless_zero(self.cap), weight: self.weight };
+        let default = LabelRule { cap: self.cap, weight: self.weight };
+        if self.cap == Some(0) {
+            complain("labels.cap".into(), ZERO.into());
+        }
         if !(1..=HEAVIEST).contains(&self.weight) {
             complain("labels.weight".into(), format!("found {}, allowed is 1 to {HEAVIEST}", self.weight));
         }
@@ -196,12 +205,13 @@ impl Labels {
         let usable = |name| usable(name, matching);
         // An entry without a label is a mistake, also if it sets nothing.
         let is_blank = |only: &LabelConfig| only.label.is_empty() && only.weight.is_none();
-        let cap_of = |only: &LabelConfig| only.cap.or_else(|| is_blank(only).then_some(0));
+        let cap_of = |only: &LabelConfig| only.cap.get().copied().or_else(|| is_blank(only).then_some(None));
         for (name, cap) in self.by_name(&self.caps, cap_of) {
             match usable(name) {
+                Ok((_, label)) if cap == Some(0) => complain(place(name, "caps", label), ZERO.into()),
                 // No bound is the largest one.
                 Ok((namespace, label)) => {
-                    caps.insert(namespace, label, unless_zero(cap).unwrap_or(usize::MAX));
+                    caps.insert(namespace, label, cap.unwrap_or(usize::MAX));
                     names.push((namespace, label));
                 }
                 Err(problem) => complain(place(name, "caps", problem.label), problem.message),
@@ -272,14 +282,12 @@ fn place((namespace, _): Name<'_>, map: &str, label: &str) -> String {
 }
 
 const A_NAME: &str = "allowed are 1 to 256 bytes";
+/// It would let a label through that is meant to be blocked.
+const ZERO: &str = "found 0, allowed is 1 or more, or none for no bound";
 
 /// A cap as a bound, where the largest number is none.
 const fn bound(cap: usize) -> Option<usize> {
     if cap == usize::MAX { None } else { Some(cap) }
-}
-
-const fn unless_zero(cap: usize) -> Option<usize> {
-    if cap == 0 { None } else { Some(cap) }
 }
 
 #[cfg(test)]
@@ -288,7 +296,7 @@ mod tests {
 
     #[test]
     fn rules_are_found_by_namespace_before_name() {
-        let labels = Labels::new().cap(9).label_cap(" a:b ", 2).label_weight("a:b", 3).label_cap_in("ns", "a:b", 0);
+        let labels = Labels::new().cap(9).label_cap(" a:b ", 2).label_weight("a:b", 3).label_cap_in("ns", "a:b", None);
         let mut problems = Vec::new();
         let plan = labels.to_plan(&mut problems);
         assert!(problems.is_empty());

@@ -3,7 +3,7 @@
 use tower_admission_engine::{plan::PartitionMode, shares::WHOLE};
 
 /// A percentage of the limit, and what a partition may do beyond it. Made by [`percent`].
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 #[must_use]
 pub struct Share {
     percent: f64,
@@ -11,22 +11,13 @@ pub struct Share {
     observes: bool,
     /// Part of the share that others may use, in percent.
     lends: f64,
-    /// Whether it was written with its unit, so that it can't be a part of one.
-    has_unit: bool,
-}
-
-impl PartialEq for Share {
-    /// Shares that do the same are equal, however they were written.
-    fn eq(&self, other: &Self) -> bool {
-        (self.percent, self.mode, self.observes, self.lends) == (other.percent, other.mode, other.observes, other.lends)
-    }
 }
 
 /// `value` percent of the limit. The mode is [`PartitionMode::Burst`] unless set.
 ///
 /// A value has to be above 0 and at most 100, else building the handle fails. A value below 1 causes a
-/// [warning](https://docs.rs/tower-admission/latest/tower_admission/struct.Admission.html#method.warnings): `percent(0.6)` is 0.6 %, and 60 % is `percent(60)`. Configurations say `60%`
-/// or `0.6`.
+/// [warning](https://docs.rs/tower-admission/latest/tower_admission/struct.Admission.html#method.warnings): `percent(0.6)` is 0.6 %, and 60 % is `percent(60)`. Configurations say `"60%"`
+/// or `0.6`, and never `60` or `1`.
 ///
 /// ```
 /// use tower_admission::percent;
@@ -35,18 +26,18 @@ impl PartialEq for Share {
 /// let batch = percent(12.5).hard_cap();
 /// ```
 pub fn percent(value: impl Into<f64>) -> Share {
-    Share { has_unit: false, ..Share::written(value.into()) }
+    Share::written(value.into())
 }
 
 impl Share {
     /// A percentage, as a configuration writes it.
     pub(crate) const fn written(percent: f64) -> Self {
-        Self { percent, mode: PartitionMode::Burst, observes: false, lends: 100.0, has_unit: true }
+        Self { percent, mode: PartitionMode::Burst, observes: false, lends: 100.0 }
     }
 
     /// Whether it looks like a part of one that was taken for a percentage.
     pub(crate) const fn may_be_a_part_of_one(self) -> bool {
-        !self.has_unit && self.percent > 0.0 && self.percent < 1.0
+        self.percent > 0.0 && self.percent < 1.0
     }
 
     /// Makes the share a hard cap, even while the server is idle: [`PartitionMode::HardCap`].

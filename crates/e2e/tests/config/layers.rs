@@ -26,8 +26,8 @@ fn code_beats_the_environment_which_beats_files_which_beat_the_default() {
     assert_eq!(origin(&loaded, "max_waiting"), "1 from one.toml:2");
     assert_eq!(origin(&loaded, "labels.max_waiting"), "30 from TOWER_ADMISSION_LABELS_MAX_WAITING");
     assert_eq!(origin(&loaded, "labels.max_waiting_per_run"), "7 from one.toml:5");
-    assert_eq!(origin(&loaded, "aging"), "\"none\" from two.json");
-    assert_eq!(origin(&loaded, "labels.cap"), "0 from default");
+    assert_eq!(origin(&loaded, "aging"), "\"none\" from two.json:1");
+    assert_eq!(origin(&loaded, "labels.cap"), "\"none\" from default");
     assert_eq!((loaded.config().queue, loaded.config().aging), (4.into(), None));
 }
 
@@ -46,7 +46,7 @@ fn maps_are_layered_by_name_and_limits_by_field() {
     assert_eq!(config.partitions["a"], percent(60));
     assert_eq!(config.partitions["b"], percent(10));
     assert_eq!(config.partitions["c"], percent(5));
-    assert_eq!(config.labels.caps["AppA:Chromium:UAT"], 2);
+    assert_eq!(config.labels.caps["AppA:Chromium:UAT"], Some(2));
     assert_eq!(origin(&loaded, "classes.w.max_in_flight"), "6 from TOWER_ADMISSION_CLASSES_W_MAX_IN_FLIGHT");
     assert_eq!(origin(&loaded, "classes.w.max_per_minute"), "60 from file:2");
 }
@@ -63,6 +63,15 @@ fn another_kind_of_limit_starts_afresh() {
     assert_eq!(load(&[("TOWER_ADMISSION_LIMIT", "8")]), LimitConfig::from(8));
     let LimitConfig::TwoPoint(law) = load(&[("TOWER_ADMISSION_LIMIT", "two-point")]) else { panic!() };
     assert_eq!(law.max, 10_000, "the default, not what AIMD was told");
+    let LimitConfig::Aimd(law) = load(&[("TOWER_ADMISSION_LIMIT", "aimd")]) else { panic!() };
+    assert_eq!(law.max, 50, "the same law goes on");
+    let name = |text: &str| AdmissionConfig::from_toml(text).unwrap();
+    assert_eq!(name("limit = 'vegas'").limit.kind(), "vegas");
+    assert_eq!(name("shadow_law = 'two-point'").shadow_law.unwrap().kind(), "two_point");
+    let LimitConfig::Aimd(law) = name("limit = 'aimd'\npatience = '2s'").limit else { panic!() };
+    assert_eq!(law.threshold, Duration::from_secs(1));
+    let whole: AdmissionConfig = serde_json::from_str(r#"{ "limit": "gradient2" }"#).unwrap();
+    assert_eq!(whole.limit.kind(), "gradient2");
 }
 
 #[test]
@@ -84,7 +93,7 @@ fn the_variables_of_the_two_phase_server_and_of_the_hub_have_their_like() {
             ("TOWER_ADMISSION_LABELS_MAX_WAIT", "20"),
             ("TOWER_ADMISSION_LABELS_MAX_WAITING", "20"),
             ("TOWER_ADMISSION_LABELS_MAX_WAITING_PER_RUN", "3"),
-            ("TOWER_ADMISSION_LABELS_CAP", "0"),
+            ("TOWER_ADMISSION_LABELS_CAP", "none"),
             ("TOWER_ADMISSION_LABELS_CAPS", "AppB:Chromium:UAT=3,AppB:Firefox:UAT=1"),
             ("TOWER_ADMISSION_LABELS_TRAILING_FALLBACK", "true"),
             ("TOWER_ADMISSION_LABELS_PREFIX_EXPAND", "true"),
@@ -129,9 +138,20 @@ fn files_are_read_by_their_ending_and_named_in_messages() {
     fs::write(&json, r#"{ "queue": true }"#).unwrap();
     assert_eq!(AdmissionConfig::load(&good).unwrap().queue, 5.into());
     let message = AdmissionConfig::load(&json).unwrap_err().to_string();
-    assert!(message.contains("b.json: queue: found true, allowed is a whole number"), "{message}");
+    assert!(message.contains("b.json:1:12: queue: found true, allowed is a whole number"), "{message}");
     let message = AdmissionConfig::load(&gone).unwrap_err().to_string();
     assert!(message.contains("gone.toml: can't be read"), "{message}");
+    let other = folder.join("c.yaml");
+    fs::write(&other, "queue: 5").unwrap();
+    let message = AdmissionConfig::load(&other).unwrap_err().to_string();
+    assert!(message.contains("c.yaml: found a file that ends with .yaml, allowed are .toml and .json"), "{message}");
+    fs::write(folder.join("plain"), "\u{feff}queue = 6").unwrap();
+    assert_eq!(
+        AdmissionConfig::load(folder.join("plain")).unwrap().queue,
+        6.into(),
+        "TOML behind a mark of its encoding"
+    );
+    assert_eq!(AdmissionConfig::from_json("\u{feff}{ \"queue\": 7 }").unwrap().queue, 7.into());
     fs::remove_dir_all(folder).unwrap();
 }
 
@@ -157,6 +177,25 @@ fn what_is_only_in_files_is_warned_about_by_the_handle_too() {
         AdmissionConfig::from_toml("classes.workflow.max_in_flight = 3\noverrides.x.workflo.max_in_flight = 1");
     let warnings = AdmissionBuilder::from(config.unwrap()).build().unwrap().warnings();
     assert_eq!(warnings, ["overrides name a class \"workflo\" that has no rules; did you mean \"workflow\"?",]);
+}
+
+#[test]
+fn what_changes_nothing_or_is_rarely_meant_is_warned_about() {
+    let warning = |text: &str| Sources::new().toml("file", text).load().unwrap().warnings().concat();
+    for (text, begins) in [
+        ("partitions = { a = '0.6%' }\nlimit = 1000", "partitions.a is 0.6 % of the limit: if 60 % is meant"),
+        ("store = { prefix = 'shop' }", "[store] has no effect without url"),
+        ("patience = '10s'\npermit_time_to_live = '5s'", "permit_time_to_live is 5s, and clients wait for 10s"),
+        ("labels = { caps = { a = 1, b = 1 }, max_labels = 1 }", "labels.max_labels is 1, and caps and weights name 2"),
+        ("labels = { weights = { a = 2 } }\nwait_timeout = '0s'", "labels.weights has no effect"),
+        ("labels = { wildcards = true }", "labels.wildcards has no effect"),
+        ("capture_max_bytes = 4096", "capture_max_bytes has no effect without capture_last"),
+    ] {
+        assert!(warning(text).starts_with(begins), "{text}: {}", warning(text));
+    }
+    assert_eq!(warning("store = { prefix = 'shop', url = 'redis://10.0.0.5/' }"), "");
+    let lifted = "labels = { cap = 2, caps = { a = 'none' } }\nclasses.w.max_in_flight = 'none'";
+    assert_eq!(warning(lifted), "", "no cap is a setting like any other");
 }
 
 #[test]
@@ -207,7 +246,7 @@ fn what_is_not_set_follows_from_the_patience_and_says_so() {
     assert_eq!(origin(&by_code, "max_wait"), "\"3200ms\" from code");
 
     let zero = Sources::new().toml("file", "patience = '0s'").load().unwrap_err().to_string();
-    assert!(zero.contains("file:1: patience: found 0, allowed is any longer time"), "{zero}");
+    assert!(zero.contains("file:1:12: patience: found 0, allowed is any longer time"), "{zero}");
     let unread = Sources::new().toml("file", "patience = 'soon'\nlimit = { kind = 'aimd' }").load().unwrap_err();
     assert_eq!(unread.problems().len(), 2, "{unread}");
 }

@@ -241,9 +241,9 @@ fn each_rule_says_which_key_it_came_from() {
 }
 
 #[test]
-fn zero_lifts_a_cap_and_a_label_may_contain_colons() {
+fn none_lifts_a_cap_and_a_label_may_contain_colons() {
     let config = AdmissionConfig::from_toml(
-        "limit = 100\nclasses.w.max_in_flight = 2\noverrides.free.w.max_in_flight = 0\n\
+        "limit = 100\nclasses.w.max_in_flight = 2\noverrides.free.w.max_in_flight = 'none'\n\
          [[label_overrides]]\nnamespace = 'hub'\nlabel = 'App:Chromium:UAT'\nclass = 'w'\nmax_in_flight = 3\n",
     );
     let admission = AdmissionBuilder::from(config.unwrap()).build().unwrap();

@@ -29,7 +29,7 @@ fn a_star_in_an_override_key_stands_for_a_whole_label_or_is_an_error() {
             ["*:payments", "prod*", "production:pay*", "*:*", "a:*:uat", "a:b:*", "prod*:*", "**", "production:**"]
         {
             let said = problems(&(text(key) + toggles));
-            let wanted = format!("admission.toml:3: overrides.{key}.mail: found a * that matches nothing, allowed");
+            let wanted = format!("admission.toml:3:1: overrides.{key}.mail: found a * that matches nothing, allowed");
             assert!(said.contains(&wanted), "{toggles}{key}: {said:?}");
         }
         for key in ["*", " * ", "production:*", ":*", "production: *", "production:payments", "/files/{*path}"] {

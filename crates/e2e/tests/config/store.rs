@@ -36,7 +36,8 @@ fn a_rule_says_for_itself_what_becomes_of_it() {
 #[test]
 fn what_is_missing_or_too_much_is_told_where_it_stands() {
     let said = problems("queue = 5\n[store]\non_store_failure = \"local_share\"\nprefix = \"a{b\"\nexpiry = \"1ms\"");
-    for part in ["store.instances: found none", "admission.toml:4: store.prefix: ", "admission.toml:5: store.expiry: "]
+    for part in
+        ["store.instances: found none", "admission.toml:4:10: store.prefix: ", "admission.toml:5:10: store.expiry: "]
     {
         assert!(said.contains(part), "{part}: {said}");
     }
@@ -57,7 +58,7 @@ fn an_address_is_shown_nowhere() {
     let url = format!("nonsense://user:{SECRET}@127.0.0.1:1/");
     let text = format!("[store]\nurl = \"{url}\"");
     let mut seen = problems(&text);
-    assert!(seen.contains("admission.toml:2: store.url: "), "{seen}");
+    assert!(seen.contains("admission.toml:2:7: store.url: "), "{seen}");
     seen += &problems(&format!("[store]\nurl = [\"{SECRET}\"]"));
     let sources = || Sources::new().variables([("TOWER_ADMISSION_STORE_URL", url.clone())]);
     seen += &sources().load().unwrap_err().to_string();

@@ -90,7 +90,7 @@ fn settings(odd: bool) -> AdmissionBuilder {
     let rules = Rules::new()
         .default_limits(ClassLimits::new().max_in_flight(open))
         .class("strict", ClassLimits::new().max_in_flight(4).max_per_minute(Rate::from(600)));
-    let labels = Labels::new().max_labels(500).metrics(20).cap(if odd { 0 } else { 12 });
+    let labels = Labels::new().max_labels(500).metrics(20).cap(if odd { None } else { Some(12) });
     let settings = Admission::builder().rules(rules).labels(labels).max_wait(ms(400));
     let settings = settings.partition("web", percent(60)).partition("grpc", percent(if odd { 40 } else { 20 }));
     let settings = settings.permit_time_to_live(Duration::from_secs(30));

@@ -247,7 +247,7 @@ fn settings_of(of: &Settings, limit: usize, cap: usize, seed: u64, log: &Log) ->
         .max_wait(ms(of.max_wait))
         .wait_timeout(ms(of.wait_timeout))
         .discipline(discipline)
-        .labels(Labels::new().cap(of.label_cap));
+        .labels(Labels::new().cap(Some(of.label_cap).filter(|cap| *cap > 0)));
     if of.partitions {
         builder = builder.partition("hard", percent(30).hard_cap()).partition("soft", percent(30));
     }
