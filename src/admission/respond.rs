@@ -1,11 +1,11 @@
 //! The answers to rejected requests.
 //!
 //! HTTP gets 429 where the caller ran into a bound of its own and 503 where the server ran into one, with `Retry-After`
-//! (RFC 9110, section 10.2.3) and problem details (RFC 9457). gRPC, recognised by its content type, gets what the
+//! (RFC 9110, section 10.2.3), `retry-after-ms`, which clients of language models read first, and problem details (RFC 9457). gRPC, recognised by its content type, gets what the
 //! protocol calls Trailers-Only: one HEADERS frame with status, message, `grpc-retry-pushback-ms` (gRFC A6) and, in
-//! `grpc-status-details-bin`, `google.rpc.RetryInfo`. A bare 429 would reach a gRPC client as `UNAVAILABLE` and be retried at once.
+//! `grpc-status-details-bin`, `google.rpc.RetryInfo`, `ErrorInfo` and `QuotaFailure`. A bare 429 would reach a gRPC client as `UNAVAILABLE` and be retried at once.
 
-use std::{fmt::Write, time::Duration};
+use std::{fmt::Write, sync::LazyLock, time::Duration};
 
 use base64::{Engine, engine::general_purpose::STANDARD_NO_PAD};
 use bytes::Bytes;
@@ -21,6 +21,8 @@ const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
 const GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
 const GRPC_DETAILS: HeaderName = HeaderName::from_static("grpc-status-details-bin");
 const GRPC_PUSHBACK: HeaderName = HeaderName::from_static("grpc-retry-pushback-ms");
+const RETRY_AFTER_MILLIS: HeaderName = HeaderName::from_static("retry-after-ms");
+const ENVOY_OVERLOADED: HeaderName = HeaderName::from_static("x-envoy-overloaded");
 const DEADLINE_EXCEEDED: HeaderValue = HeaderValue::from_static("4");
 const RESOURCE_EXHAUSTED: HeaderValue = HeaderValue::from_static("8");
 const UNAVAILABLE: HeaderValue = HeaderValue::from_static("14");
@@ -41,6 +43,7 @@ pub struct Rejections {
     unavailable: bool,
     headers: bool,
     rate_limit: bool,
+    envoy: bool,
 }
 
 impl Rejections {
@@ -51,7 +54,8 @@ impl Rejections {
             if reason.is_caller_limit() { StatusCode::TOO_MANY_REQUESTS } else { StatusCode::SERVICE_UNAVAILABLE }
         });
         let bodies = std::array::from_fn(|index| problem_details(Reason::ALL[index], statuses[index], ""));
-        Self { statuses, bodies, nothing: StatusCode::NO_CONTENT, unavailable: false, headers: true, rate_limit: false }
+        let nothing = StatusCode::NO_CONTENT;
+        Self { statuses, bodies, nothing, unavailable: false, headers: true, rate_limit: false, envoy: false }
     }
 
     /// Sets the HTTP status for `reason`.
@@ -61,6 +65,31 @@ impl Rejections {
     pub fn status(mut self, reason: Reason, status: StatusCode) -> Self {
         self.statuses[reason.index()] = status;
         self.bodies[reason.index()] = problem_details(reason, status, "");
+        self
+    }
+
+    /// Sets the HTTP status for all reasons that mean overload of the server: 503 unless set.
+    ///
+    /// Some clients and proxies know 529 as "site is overloaded". A server that drains, or whose store of shared rules is gone,
+    /// goes on to answer 503.
+    ///
+    /// ```
+    /// use http::StatusCode;
+    /// use tower_admission::response::Rejections;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let rejections = Rejections::new().overload_status(StatusCode::from_u16(529)?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn overload_status(self, status: StatusCode) -> Self {
+        Reason::ALL.into_iter().filter(|reason| is_overload(*reason)).fold(self, |it, reason| it.status(reason, status))
+    }
+
+    /// Adds `x-envoy-overloaded: true` to rejections by an overloaded server, over HTTP and gRPC: an Envoy proxy then does not
+    /// retry the request elsewhere.
+    pub const fn envoy_overloaded(mut self) -> Self {
+        self.envoy = true;
         self
     }
 
@@ -107,6 +136,9 @@ impl Rejections {
             headers.clear();
             self.http(rejection, &mut response, &mut headers);
         }
+        if self.envoy && is_overload(rejection.reason()) {
+            headers.insert(ENVOY_OVERLOADED, HeaderValue::from_static("true"));
+        }
         headers.insert(CACHE_CONTROL, NO_STORE);
         *response.headers_mut() = headers;
         response
@@ -124,6 +156,7 @@ impl Rejections {
         if self.headers {
             let delay = told(rejection);
             headers.insert(RETRY_AFTER, retry_after(delay));
+            headers.insert(RETRY_AFTER_MILLIS, retry_after_millis(delay));
             if self.rate_limit {
                 rate_limit_fields(rejection, delay, headers);
             }
@@ -153,7 +186,7 @@ impl Rejections {
         let (message, delay) = (grpc_text(rejection), told(rejection));
         // A deadline that is over is the end of the call, and no sign of load.
         if !rejection.is_over() {
-            headers.insert(GRPC_DETAILS, retry_info(&status, &message, delay));
+            headers.insert(GRPC_DETAILS, details(rejection, &status, &message, delay));
         }
         headers.insert(GRPC_STATUS, status);
         headers.insert(GRPC_MESSAGE, grpc_message(message, rejection.reason()));
@@ -172,6 +205,11 @@ impl Default for Rejections {
     }
 }
 
+/// Whether the server has more to do than it can, so that all its callers should go slower.
+const fn is_overload(reason: Reason) -> bool {
+    !reason.is_caller_limit() && !reason.is_unavailable()
+}
+
 /// Adds up to a second, or up to half as much again where that is more: clients that were rejected together should not
 /// return together.
 fn jittered(retry_after: Duration) -> Duration {
@@ -184,17 +222,28 @@ fn told(rejection: &Rejection) -> Duration {
     if rejection.is_promised() { rejection.retry_after() } else { jittered(rejection.retry_after()) }
 }
 
-/// Up to a minute without an allocation.
+/// Numbers up to a minute, so that a rejection needs no memory of its own: seconds, and milliseconds in steps of a tenth.
+static SECONDS: LazyLock<Vec<HeaderValue>> = LazyLock::new(|| multiples(1, 60));
+static MILLIS: LazyLock<Vec<HeaderValue>> = LazyLock::new(|| multiples(STEP, 600));
+const STEP: u64 = 100;
+
+fn multiples(step: u64, most: u64) -> Vec<HeaderValue> {
+    (1..=most).map(|count| HeaderValue::from_static((count * step).to_string().leak())).collect()
+}
+
+fn multiple(prepared: &[HeaderValue], count: u64, step: u64) -> HeaderValue {
+    let known = usize::try_from(count).ok().and_then(|count| prepared.get(count.checked_sub(1)?));
+    known.cloned().unwrap_or_else(|| count.saturating_mul(step).into())
+}
+
 fn retry_after(delay: Duration) -> HeaderValue {
-    static SECONDS: [&str; 60] = [
-        "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13", "14", "15", "16", "17", "18", "19", "20",
-        "21", "22", "23", "24", "25", "26", "27", "28", "29", "30", "31", "32", "33", "34", "35", "36", "37", "38",
-        "39", "40", "41", "42", "43", "44", "45", "46", "47", "48", "49", "50", "51", "52", "53", "54", "55", "56",
-        "57", "58", "59", "60",
-    ];
-    let seconds = whole_seconds(delay);
-    let prepared = usize::try_from(seconds - 1).ok().and_then(|index| SECONDS.get(index));
-    prepared.map_or_else(|| seconds.into(), |text| HeaderValue::from_static(text))
+    multiple(&SECONDS, whole_seconds(delay), 1)
+}
+
+/// Rounded up to a tenth of a second.
+fn retry_after_millis(delay: Duration) -> HeaderValue {
+    let steps = delay.as_nanos().div_ceil(u128::from(STEP) * 1_000_000).max(1);
+    multiple(&MILLIS, u64::try_from(steps).unwrap_or(u64::MAX), STEP)
 }
 
 /// Nothing, where no quota was in the way.
@@ -233,34 +282,63 @@ fn grpc_text(rejection: &Rejection) -> String {
     format!("{reason}: {told}{supplement} (partition {})", rejection.partition())
 }
 
-/// `google.rpc.Status` with a `google.rpc.RetryInfo`: the status and the message of the call, and after how long to retry. Clients that
-/// take `RESOURCE_EXHAUSTED` without it for final, such as exporters of OpenTelemetry, drop what they sent.
-fn retry_info(status: &HeaderValue, message: &str, delay: Duration) -> HeaderValue {
-    const TYPE: &[u8] = b"type.googleapis.com/google.rpc.RetryInfo";
-    const BYTES: u8 = 2;
-    let varint = |into: &mut Vec<u8>, mut value: u64| {
-        while value > 0x7f {
-            into.push(value.to_le_bytes()[0] | 0x80);
-            value >>= 7;
-        }
-        into.push(value.to_le_bytes()[0]);
-    };
-    // What follows fits into lengths of one byte, but for the message.
-    let length = |bytes: &[u8]| u8::try_from(bytes.len()).unwrap_or(u8::MAX);
-    // google.protobuf.Duration: seconds, nanoseconds.
-    let mut after = vec![1 << 3];
-    varint(&mut after, delay.as_secs());
-    after.push(2 << 3);
-    varint(&mut after, u64::from(delay.subsec_millis()) * 1_000_000);
-    let info = [&[1 << 3 | BYTES, length(&after)], &*after].concat();
-    let details = [&[1 << 3 | BYTES, length(TYPE)], TYPE, &[2 << 3 | BYTES, length(&info)], &*info].concat();
+/// `google.rpc.Status`: the status and the message of the call, and as details after how long to retry (`RetryInfo`), the reason
+/// (`ErrorInfo`) and, where the caller ran into a bound of its own, that one (`QuotaFailure`). Clients that take `RESOURCE_EXHAUSTED`
+/// without the first for final, such as exporters of OpenTelemetry, drop what they sent.
+fn details(rejection: &Rejection, status: &HeaderValue, message: &str, delay: Duration) -> HeaderValue {
+    let (reason, partition) = (rejection.reason(), rejection.partition());
     let code = status.to_str().ok().and_then(|code| code.parse().ok()).unwrap_or(0);
-    let mut all = vec![1 << 3, code, 2 << 3 | BYTES];
-    varint(&mut all, message.len() as u64);
-    all.extend_from_slice(message.as_bytes());
-    all.extend([3 << 3 | BYTES, length(&details)]);
-    all.extend(details);
+    let mut all = number(1, code);
+    text(&mut all, 2, message.as_bytes());
+    // google.protobuf.Duration: seconds, nanoseconds.
+    let after = [number(1, delay.as_secs()), number(2, u64::from(delay.subsec_millis()) * 1_000_000)].concat();
+    any(&mut all, "RetryInfo", &[(1, &after)]);
+    let mut entry = Vec::new();
+    text(&mut entry, 1, b"partition");
+    text(&mut entry, 2, partition.as_bytes());
+    let code = reason.as_str().to_ascii_uppercase();
+    any(&mut all, "ErrorInfo", &[(1, code.as_bytes()), (2, DOMAIN), (3, &entry)]);
+    if reason.is_caller_limit() {
+        let mut violation = Vec::new();
+        text(&mut violation, 1, format!("partition:{partition}").as_bytes());
+        text(&mut violation, 2, reason.describe().as_bytes());
+        any(&mut all, "QuotaFailure", &[(1, &violation)]);
+    }
     HeaderValue::try_from(STANDARD_NO_PAD.encode(all)).unwrap_or_else(|_| HeaderValue::from_static(""))
+}
+
+/// What gives the reasons of `ErrorInfo`.
+const DOMAIN: &[u8] = b"tower-admission";
+
+fn varint(into: &mut Vec<u8>, mut value: u64) {
+    while value > 0x7f {
+        into.push(value.to_le_bytes()[0] | 0x80);
+        value >>= 7;
+    }
+    into.push(value.to_le_bytes()[0]);
+}
+
+/// A field of a message of Protocol Buffers that is a number.
+fn number(field: u8, value: u64) -> Vec<u8> {
+    let mut bytes = vec![field << 3];
+    varint(&mut bytes, value);
+    bytes
+}
+
+/// A field that is a text or a message.
+fn text(into: &mut Vec<u8>, field: u8, bytes: &[u8]) {
+    into.push(field << 3 | 2);
+    varint(into, bytes.len() as u64);
+    into.extend_from_slice(bytes);
+}
+
+/// A detail of a `google.rpc.Status`, as a `google.protobuf.Any`.
+fn any(into: &mut Vec<u8>, name: &str, fields: &[(u8, &[u8])]) {
+    let (mut message, mut any) = (Vec::new(), Vec::new());
+    fields.iter().for_each(|(field, bytes)| text(&mut message, *field, bytes));
+    text(&mut any, 1, format!("type.googleapis.com/google.rpc.{name}").as_bytes());
+    text(&mut any, 2, &message);
+    text(into, 3, &any);
 }
 
 /// Percent-encoded as the gRPC protocol wants it.
@@ -289,6 +367,9 @@ mod tests {
         let check = |millis| retry_after(Duration::from_millis(millis)).to_str().unwrap().parse::<u64>().unwrap();
         assert_eq!([0, 1, 999, 1_000, 1_001, 60_000, 60_001].map(check), [1, 1, 1, 1, 2, 60, 61]);
         assert_eq!(check(3_600_000), 3_600);
+        let millis =
+            |millis| retry_after_millis(Duration::from_millis(millis)).to_str().unwrap().parse::<u64>().unwrap();
+        assert_eq!([0, 1, 100, 101, 1_450, 60_000, 60_001].map(millis), [100, 100, 100, 200, 1_500, 60_000, 60_100]);
     }
 
     #[test]

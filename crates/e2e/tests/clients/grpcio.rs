@@ -10,7 +10,7 @@ use std::{
 
 use admission_testkit::grpc::{Served, Unary};
 use serde_json::Value;
-use tower_admission::{Admission, ClassLimits, Rate, Rules, limit::Fixed};
+use tower_admission::{Admission, ClassLimits, Rate, Reason, Rules, limit::Fixed};
 
 use super::serve;
 
@@ -32,11 +32,15 @@ try:
     print("{}")
 except grpc.RpcError as error:
     # Raises where code or message are not those of the call.
-    status, info = rpc_status.from_call(error), error_details_pb2.RetryInfo()
-    unpacked = [detail.Unpack(info) for detail in status.details]
+    status = rpc_status.from_call(error)
+    kinds = [error_details_pb2.RetryInfo(), error_details_pb2.ErrorInfo(), error_details_pb2.QuotaFailure()]
+    unpacked = [detail.Unpack(kind) for detail, kind in zip(status.details, kinds, strict=True)]
+    info, why, quota = kinds
+    why = dict(reason=why.reason, domain=why.domain, metadata=dict(why.metadata))
+    quota = [[violation.subject, violation.description] for violation in quota.violations]
     seconds = info.retry_delay.seconds + info.retry_delay.nanos / 1e9
     pushback = dict(error.trailing_metadata()).get("grpc-retry-pushback-ms")
-    print(json.dumps(dict(code=error.code().name, unpacked=unpacked, seconds=seconds, pushback=pushback)))
+    print(json.dumps(dict(code=error.code().name, unpacked=unpacked, seconds=seconds, pushback=pushback, why=why, quota=quota)))
 "#;
 
 /// The folder in which the packages are installed, once, at the versions named here.
@@ -83,7 +87,14 @@ async fn it_decodes_when_to_retry_and_does_so_only_where_there_is_time() {
             assert_eq!(told, serde_json::json!({}), "it was served when it came back");
             assert_eq!(admission.snapshot().rejected(), 1);
         } else {
-            assert_eq!((&told["code"], &told["unpacked"]), (&"RESOURCE_EXHAUSTED".into(), &serde_json::json!([true])));
+            assert_eq!(
+                (&told["code"], &told["unpacked"]),
+                (&"RESOURCE_EXHAUSTED".into(), &serde_json::json!([true, true, true]))
+            );
+            let why = serde_json::json!({ "reason": "RATE", "domain": "tower-admission", "metadata": { "partition": "default" } });
+            assert_eq!(told["why"], why);
+            let quota = serde_json::json!([["partition:default", Reason::Rate.describe()]]);
+            assert_eq!(told["quota"], quota);
             let seconds = told["seconds"].as_f64().unwrap();
             assert!((30.0..=60.0).contains(&seconds), "{told}");
             assert_eq!(told["pushback"], "-1", "a retry would come after the deadline");
