@@ -220,10 +220,11 @@ pub mod policy {
     pub use crate::admission::{Abandoned, Deadline, Policy, ReleaseAt, SampleAt};
 }
 
-/// Responses over HTTP and gRPC: to rejected requests, and what the response of a service means for the limit.
+/// Responses over HTTP and gRPC: to rejected requests, and what the response of a service means for the limit. Beside them, how
+/// a request was admitted.
 pub mod response {
     pub use crate::admission::{
-        AdmissionBody, Assess, BodyData, ByStatus, HttpProtocol, Rejections, ResponseFuture, ResponseHead,
+        AdmissionBody, Assess, BodyData, ByStatus, Grant, HttpProtocol, Rejections, ResponseFuture, ResponseHead,
     };
 }
 

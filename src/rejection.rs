@@ -1,6 +1,6 @@
 //! Why a request was not admitted.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{error::Error, fmt, iter, sync::Arc, time::Duration};
 
 use crate::Reason;
 
@@ -103,6 +103,31 @@ impl Rejection {
         self.nothing
     }
 
+    /// Returns the rejection in a chain of errors: the error itself, its source, the source of that, and so on. So no type of an
+    /// error around it has to be known.
+    ///
+    /// ```
+    /// use tower::{BoxError, ServiceBuilder, ServiceExt, service_fn};
+    /// use tower_admission::{Admission, AdmissionLayer, Rejection, Ticket};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), BoxError> {
+    /// let admission = Admission::builder().limit(1).shed().build()?;
+    /// let service = ServiceBuilder::new()
+    ///     .timeout(std::time::Duration::from_secs(5))
+    ///     .layer(AdmissionLayer::new(&admission).generic())
+    ///     .service(service_fn(async |number: u32| Ok::<_, BoxError>(number + 1)));
+    ///
+    /// let _taken = admission.try_admit(Ticket::new())?;
+    /// let error = service.oneshot(1).await.unwrap_err();
+    /// assert_eq!(Rejection::find(&*error).map(Rejection::bound), Some(1));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn find<'e>(error: &'e (dyn Error + 'static)) -> Option<&'e Self> {
+        iter::successors(Some(error), |&error| error.source()).find_map(|error| error.downcast_ref())
+    }
+
     /// The reason.
     pub const fn reason(&self) -> Reason {
         self.reason
@@ -136,4 +161,4 @@ impl fmt::Display for Rejection {
     }
 }
 
-impl std::error::Error for Rejection {}
+impl Error for Rejection {}

@@ -45,6 +45,10 @@ impl<'r> ResponseHead<'r> {
 ///     if response.headers().contains_key("x-cache-hit") { Outcome::Ignore } else { Outcome::Success }
 /// });
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not judge HTTP responses",
+    note = "a judge is `ByStatus`, or a closure `|response: &ResponseHead<'_>| Outcome::…`"
+)]
 pub trait Assess: Send + Sync + 'static {
     /// The outcome by the head.
     fn assess(&self, response: &ResponseHead<'_>) -> Outcome;
@@ -55,6 +59,7 @@ pub trait Assess: Send + Sync + 'static {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<F> Assess for F
 where
     F: Fn(&ResponseHead<'_>) -> Outcome + Send + Sync + 'static,

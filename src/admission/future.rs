@@ -14,7 +14,7 @@ use pin_project_lite::pin_project;
 use tower_service::Service;
 
 use super::{
-    AdmissionBody, HttpProtocol,
+    AdmissionBody, Grant, HttpProtocol,
     context::{RequestContext, tell_holder},
 };
 use crate::runtime::Waiting;
@@ -74,6 +74,11 @@ where
                 match answer {
                     Ok(mut permit) => {
                         context.special.close_if(waiting.handle().admission.shared.is_leaving(), request.version());
+                        if waiting.handle().annotates
+                            && let Some(grant) = request.extensions_mut().get_mut::<Grant>()
+                        {
+                            grant.end_wait();
+                        }
                         tell_holder(&mut permit, context.policy, request.extensions_mut());
                         context.permit = Some(permit);
                         self.set(Self::Preparing { service, request, context });

@@ -43,11 +43,17 @@ impl GenericProtocol {
 
 /// Fills in the ticket of a request of any type. Implemented for closures; closures that borrow from the request need
 /// [`classify_request_fn`].
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no classifier of requests of type `{Req}`",
+    note = "a classifier is a closure `|request: &{Req}, ticket: &mut Ticket<'_>| …`; write `classify_request_fn(|request: &{Req}, ticket| …)` where it borrows from the request",
+    note = "for HTTP and gRPC leave out `.generic()`"
+)]
 pub trait ClassifyRequest<Req> {
     /// Fills in the ticket.
     fn classify<'r>(&self, request: &'r Req, ticket: &mut Ticket<'r>);
 }
 
+#[diagnostic::do_not_recommend]
 impl<Req, F> ClassifyRequest<Req> for F
 where
     F: for<'r> Fn(&'r Req, &mut Ticket<'r>),
@@ -80,11 +86,16 @@ where
 }
 
 /// Decides what a result means for the limit. Implemented for closures.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not judge results of type `Result<&{Res}, &{Err}>`",
+    note = "a judge is a closure `|result: Result<&{Res}, &{Err}>| Outcome::…`"
+)]
 pub trait AssessResult<Res, Err> {
     /// The outcome of a result.
     fn assess(&self, result: Result<&Res, &Err>) -> Outcome;
 }
 
+#[diagnostic::do_not_recommend]
 impl<Res, Err, F> AssessResult<Res, Err> for F
 where
     F: Fn(Result<&Res, &Err>) -> Outcome,
@@ -208,16 +219,20 @@ impl<E: fmt::Display> fmt::Display for AdmissionError<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Inner(error) => error.fmt(f),
-            Self::Rejected(rejection) => rejection.fmt(f),
+            Self::Rejected(rejection) => write!(f, "rejected ({})", rejection.reason()),
         }
     }
 }
 
 /// Displays as the error of the service, if it is one. A boxed error gives its own source; any other error is in
-/// [`Inner`](Self::Inner), and gives its source itself.
+/// [`Inner`](Self::Inner), and gives its source itself. The source of a rejected request is its [`Rejection`], which
+/// [`Rejection::find`] finds.
 impl<E: fmt::Debug + fmt::Display + 'static> Error for AdmissionError<E> {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
-        let Self::Inner(error) = self else { return None };
+        let error = match self {
+            Self::Inner(error) => error,
+            Self::Rejected(rejection) => return Some(rejection),
+        };
         // A boxed error is no `Error`, so no bound fits both kinds, and there is no asking whether `E` is one.
         let error: &dyn Any = error;
         if let Some(boxed) = error.downcast_ref::<Box<dyn Error + Send + Sync>>() {

@@ -16,6 +16,15 @@ use crate::{rejection::Rejection, runtime::Admission};
 ///
 /// The type parameter is the protocol: [`HttpProtocol`], gRPC included, or
 /// [`GenericProtocol`](crate::generic::GenericProtocol) for services of any other kind.
+///
+/// # Errors of the compiler
+///
+/// - `AdmissionService<…>: Service<…>` is not satisfied: the requests or responses of the service are not those of HTTP. Say
+///   [`generic`](Self::generic).
+/// - `Response<AdmissionBody<…>>` is expected and `Response<Body>` found, or the other way round, as with
+///   `tower::util::option_layer`: the layer changes the type of the body, and both ways have to have one. Add the layer in any
+///   case and turn it off: [`Mode::Off`](crate::Mode::Off).
+/// - `lifetime may not live long enough` in a classifier: give the closure to [`classify_fn`](crate::classify::classify_fn).
 pub struct AdmissionLayer<P = HttpProtocol> {
     pub(super) protocol: Arc<P>,
     pub(super) admission: Admission,
@@ -34,6 +43,7 @@ impl AdmissionLayer {
             deadline_header: None,
             policy: Policy::new(),
             max_upload: 64 * 1_024,
+            annotates: false,
         };
         Self { protocol: Arc::new(http), admission: admission.clone() }
     }
@@ -57,14 +67,45 @@ impl AdmissionLayer {
         self.with(|http| http.rejections = rejections)
     }
 
-    /// Sets a function that answers rejected requests; `None` stands for the built-in answer. An answer without
-    /// `Cache-Control` gets `Cache-Control: no-store`.
+    /// Sets a function that answers rejected requests; `None` stands for the built-in answer. The body is a text or bytes. An
+    /// answer without `Cache-Control` gets `Cache-Control: no-store`.
+    ///
+    /// ```
+    /// use http::Response;
+    /// use tower_admission::{Admission, AdmissionLayer};
+    ///
+    /// # let admission = Admission::builder().build().unwrap();
+    /// let layer = AdmissionLayer::new(&admission).respond(|rejection, request| {
+    ///     let is_page = request.uri().path().starts_with("/pages");
+    ///     is_page.then(|| Response::new(format!("<p>Come back in {} s.", rejection.retry_after().as_secs() + 1)))
+    /// });
+    /// ```
     #[must_use]
-    pub fn respond<F>(self, respond: F) -> Self
+    pub fn respond<F, B>(self, respond: F) -> Self
     where
-        F: Fn(&Rejection, &RequestHead<'_>) -> Option<Response<Bytes>> + Send + Sync + 'static,
+        F: Fn(&Rejection, &RequestHead<'_>) -> Option<Response<B>> + Send + Sync + 'static,
+        B: Into<Bytes>,
     {
+        let respond =
+            move |rejection: &Rejection, request: &RequestHead<'_>| Some(respond(rejection, request)?.map(Into::into));
         self.with(|http| http.respond = Some(Arc::new(respond)))
+    }
+
+    /// Leaves what was decided in the extensions, for other middleware: a [`Grant`](crate::response::Grant) in each request that was
+    /// admitted, and the [`Rejection`] in each response to one that was not. Off unless set, since it takes memory for each request.
+    ///
+    /// ```
+    /// use axum::{Extension, Router, routing::get};
+    /// use tower_admission::{Admission, AdmissionLayer, response::Grant};
+    ///
+    /// # let admission = Admission::builder().build().unwrap();
+    /// let app: Router = Router::new()
+    ///     .route("/", get(async |Extension(grant): Extension<Grant>| format!("waited for {:?}", grant.waited())))
+    ///     .layer(AdmissionLayer::new(&admission).annotate());
+    /// ```
+    #[must_use]
+    pub fn annotate(self) -> Self {
+        self.with(|http| http.annotates = true)
     }
 
     /// Exempts the requests for which `exempt` is true: they don't wait, take no slot, and the limit learns nothing

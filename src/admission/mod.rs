@@ -13,6 +13,7 @@ mod context;
 mod detach;
 mod future;
 mod generic;
+mod grant;
 mod head;
 mod layer;
 mod nesting;
@@ -36,6 +37,7 @@ pub use generic::{
     AdmissionError, AssessResult, ClassifyRequest, DefaultPartition, GenericFuture, GenericProtocol, OkIsSuccess,
     classify_request_fn,
 };
+pub use grant::Grant;
 pub use head::RequestHead;
 pub use layer::AdmissionLayer;
 pub use policy::{Abandoned, Deadline, Policy, ReleaseAt, SampleAt};

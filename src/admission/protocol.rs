@@ -34,6 +34,8 @@ pub struct HttpProtocol {
     pub(super) deadline_header: Option<HeaderName>,
     pub(super) policy: Policy,
     pub(super) max_upload: u64,
+    /// Whether what was decided is left in extensions.
+    pub(super) annotates: bool,
 }
 
 type Respond = Arc<dyn Fn(&Rejection, &RequestHead<'_>) -> Option<Response<Bytes>> + Send + Sync>;
@@ -119,6 +121,9 @@ impl HttpProtocol {
             self.rejections.respond(rejection, is_grpc, mem::take(request.headers_mut()))
         };
         nesting::mark_rejection(response.extensions_mut());
+        if self.annotates {
+            response.extensions_mut().insert(rejection.clone());
+        }
         if request.method() == Method::HEAD {
             // Over HTTP/2 hyper sends what is here, and the client takes it for a violation of the protocol.
             *response.body_mut() = BodyData::empty();

@@ -12,7 +12,7 @@ use http_body::Body;
 use tower_service::Service;
 
 use super::{
-    AdmissionBody, BodyData, HttpProtocol, Policy, RequestHead, ResponseFuture,
+    AdmissionBody, BodyData, Grant, HttpProtocol, Policy, RequestHead, ResponseFuture,
     context::{RequestContext, Special, tell_holder},
     future::State,
     nesting::Pass,
@@ -60,6 +60,7 @@ where
         let http = &*self.protocol;
         let head = RequestHead::of(&request);
         let special = Special::of(&head);
+        let mut grant = None;
         let context = 'decided: {
             if http.is_exempt(&head) {
                 break 'decided http.pass(special, None);
@@ -72,6 +73,9 @@ where
             http.fill_in(&mut ticket, &head, special.is_grpc());
             let shared = &http.admission.shared;
             let partition = shared.partition_of(&ticket);
+            if http.annotates {
+                grant = Some(Grant::of(&ticket, shared.partition_name(partition)));
+            }
             let entry = match SlotGuard::enter(shared, partition, &ticket) {
                 Some(permit) => {
                     let policy = http.policy(&request, special.is_grpc());
@@ -86,6 +90,9 @@ where
             match http.enter(&mut request, special, entry) {
                 Entered::Run(context) => context,
                 Entered::Wait(waiting, context) => {
+                    if let Some(grant) = grant {
+                        request.extensions_mut().insert(*grant);
+                    }
                     let service = self.inner.clone();
                     return ResponseFuture::new(State::Waiting { waiting, service, request, context });
                 }
@@ -95,6 +102,9 @@ where
                 }
             }
         };
+        if let Some(grant) = grant {
+            request.extensions_mut().insert(*grant);
+        }
         self.start(request, context)
     }
 }

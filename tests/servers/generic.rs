@@ -6,7 +6,7 @@ use http::Request;
 use tokio::time::advance;
 use tower::{BoxError, Service, ServiceBuilder, ServiceExt, service_fn, timeout::error::Elapsed};
 use tower_admission::{
-    Admission, AdmissionLayer, Outcome, Reason, Ticket,
+    Admission, AdmissionLayer, Outcome, Reason, Rejection, Ticket,
     classify::classify_fn,
     generic::{AdmissionError, classify_request_fn},
     limit::Fixed,
@@ -79,8 +79,9 @@ async fn boxed_errors_pass_timeouts_buffers_and_question_marks() {
     let permit = admission.try_admit(Ticket::new()).unwrap();
     let rejected = ask(service.clone(), 1).await.unwrap_err();
     let Some(Ours::Rejected(rejection)) = rejected.downcast_ref() else { panic!("{rejected:?}") };
+    assert_eq!(Rejection::find(&*rejected), Some(rejection), "found where the type of the error is not known");
     assert_eq!(rejection.reason(), Reason::Limit);
-    assert!(rejected.source().is_none());
+    assert!(rejected.source().is_some_and(|source| source.is::<Rejection>()), "{rejected}");
     drop(permit);
 
     // The same without layers around it.

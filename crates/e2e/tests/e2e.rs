@@ -3,6 +3,7 @@
 #![allow(missing_docs, clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod clients;
+mod compiler;
 mod config;
 mod drill;
 mod flood;

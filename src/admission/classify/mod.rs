@@ -33,11 +33,17 @@ use crate::{
 /// # Ok(())
 /// # }
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no classifier of HTTP requests",
+    note = "a classifier is `by_header(…)` or one like it, several of them as a tuple, or a closure `|request: &RequestHead<'_>, ticket: &mut Ticket<'_>| …`",
+    note = "write `classify_fn(|request, ticket| …)` for a closure that borrows from the request"
+)]
 pub trait Classify: Send + Sync + 'static {
     /// Fills in the ticket. Runs outside the lock, once per request.
     fn classify<'r>(&self, request: &RequestHead<'r>, ticket: &mut Ticket<'r>);
 }
 
+#[diagnostic::do_not_recommend]
 impl<F> Classify for F
 where
     F: for<'r> Fn(&RequestHead<'r>, &mut Ticket<'r>) + Send + Sync + 'static,

@@ -240,7 +240,7 @@ impl Core {
     }
 
     /// Returns the name of the partition with this number.
-    pub(in crate::runtime) fn partition_name(&self, partition: PartitionId) -> Arc<str> {
+    pub(crate) fn partition_name(&self, partition: PartitionId) -> Arc<str> {
         self.partitions.name(partition)
     }
 

@@ -3,8 +3,15 @@
 use bytes::Bytes;
 use http::{Request, Response, StatusCode, header};
 use http_body_util::BodyExt;
-use tower::{ServiceBuilder, service_fn};
-use tower_admission::{Admission, AdmissionLayer, Reason, Ticket, limit::Fixed, response::Rejections};
+use std::time::Duration;
+use tower::{ServiceBuilder, ServiceExt, service_fn};
+use tower_admission::{
+    Admission, AdmissionLayer, Cap, ClassLimits, Reason, Rejection, Rules, Ticket,
+    classify::RequestHead,
+    limit::Fixed,
+    percent,
+    response::{Grant, Rejections},
+};
 
 use super::{Full, full, is_caller_limit};
 use crate::support::{
@@ -56,6 +63,9 @@ async fn http_is_told_why_and_when_to_come_back_for_each_reason() {
             let delays: Vec<_> = head.headers.get_all(header::RETRY_AFTER).iter().collect();
             let [delay] = delays[..] else { panic!("{reason}: {delays:?}") };
             assert!(delay.to_str().unwrap().parse::<u64>().unwrap() >= 1, "{reason}: {delay:?}");
+            let millis = head.headers["retry-after-ms"].to_str().unwrap().parse::<u64>().unwrap();
+            let seconds = delay.to_str().unwrap().parse::<u64>().unwrap();
+            assert_eq!(millis.div_ceil(1_000), seconds, "{reason}: {millis} ms is the same, and more exact");
             assert_eq!(head.headers[header::CONTENT_TYPE], "application/problem+json", "{reason}");
             assert_eq!(head.headers[header::CACHE_CONTROL], "no-store", "{reason}");
             assert_eq!(head.headers[header::CONTENT_LENGTH], body.len().to_string(), "{reason}");
@@ -78,7 +88,7 @@ async fn rejections_of_ones_own_replace_the_built_in_ones_where_there_is_one() {
         let layer = AdmissionLayer::new(&full()).respond(|rejection, request| {
             let text = format!("{} for {}", rejection.reason(), request.uri().path());
             let teapot = Response::builder().status(StatusCode::IM_A_TEAPOT).header("x-own", "yes");
-            (request.uri().path() != "/built-in").then(|| teapot.body(text.into()).unwrap())
+            (request.uri().path() != "/built-in").then(|| teapot.body(text).unwrap())
         });
         let own = answer(layer.clone(), version, request("/own", None)).await;
         assert_eq!(
@@ -101,6 +111,67 @@ async fn the_status_of_a_reason_can_be_changed_and_the_body_follows() {
         let problem: serde_json::Value = serde_json::from_slice(answer.body()).unwrap();
         assert_eq!((&problem["status"], &problem["reason"]), (&429.into(), &"limit".into()));
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_overload_can_be_told_by_its_own_status_and_to_a_proxy() {
+    let known = Rejections::new().overload_status(StatusCode::from_u16(529).unwrap()).envoy_overloaded();
+    for (reason, status, is_overload) in
+        [(Reason::Limit, 529, true), (Reason::PartitionCap, 429, false), (Reason::Draining, 503, false)]
+    {
+        let full = Full::because_of(reason).await;
+        let layer = AdmissionLayer::new(&full.admission).classify(Full::classify);
+        let plain = answer(layer.clone(), H1, request("/", None)).await;
+        assert!(!plain.headers().contains_key("x-envoy-overloaded"), "{reason}");
+        for rejections in [known.clone(), known.clone().bare()] {
+            let answer = answer(layer.clone().rejections(rejections), H2, request("/", None)).await;
+            assert_eq!(answer.status(), status, "{reason}");
+            assert_eq!(
+                answer.headers().get("x-envoy-overloaded").is_some_and(|it| it == "true"),
+                is_overload,
+                "{reason}"
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_was_decided_is_left_in_extensions_where_it_is_asked_for() {
+    let rules = Rules::new().default_limits(ClassLimits::new().max_in_flight(Cap::from(1).reject()));
+    let admission = Admission::builder().limit(2).rules(rules).partition("shop", percent(50)).build().unwrap();
+    let layer = |label: &'static str| {
+        AdmissionLayer::new(&admission).classify(move |_: &RequestHead<'_>, ticket: &mut Ticket<'_>| {
+            ticket.set_partition("shop");
+            ticket.set_class("search");
+            ticket.set_label(label);
+        })
+    };
+    let ask = async |layer: AdmissionLayer| {
+        let told = service_fn(async |request: Request<String>| {
+            let mut response = Response::new(String::new());
+            response.extensions_mut().extend(request.into_parts().0.extensions);
+            Ok::<_, std::convert::Infallible>(response)
+        });
+        let answer = ServiceBuilder::new().layer(layer).service(told).oneshot(Request::new(String::new()));
+        answer.await.unwrap().into_parts().0
+    };
+    let grant = ask(layer("a").annotate()).await.extensions.remove::<Grant>().unwrap();
+    assert_eq!((grant.partition(), grant.class(), grant.label()), ("shop", Some("search"), Some("a")));
+    assert_eq!(grant.waited(), Duration::ZERO);
+    assert!(ask(layer("a")).await.extensions.get::<Grant>().is_none(), "it takes memory, so it was not asked for");
+
+    let held = admission.try_admit(Ticket::new().label("a")).unwrap();
+    let refused = ask(layer("a").annotate()).await;
+    assert_eq!(refused.status, 429, "at once: the cap does not let it wait");
+    assert_eq!(refused.extensions.get::<Rejection>().unwrap().reason(), Reason::LabelCap);
+    assert!(ask(layer("a")).await.extensions.get::<Rejection>().is_none());
+
+    let other = admission.try_admit(Ticket::new().label("b")).unwrap();
+    let mut waiting = Box::pin(ask(layer("c").annotate()));
+    assert!(tokio::time::timeout(Duration::from_millis(30), &mut waiting).await.is_err());
+    drop((held, other));
+    let waited = waiting.await.extensions.get::<Grant>().unwrap().waited();
+    assert!(waited >= Duration::from_millis(30), "{waited:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
