@@ -13,7 +13,6 @@ mod context;
 mod detach;
 mod future;
 mod generic;
-mod grant;
 mod head;
 mod layer;
 mod nesting;
@@ -31,13 +30,13 @@ pub use classify::{
     Classify, KeyExtractor, by_extension, by_forwarded_ip, by_grpc_method, by_grpc_service, by_header, by_peer_ip,
     classify_fn, label_by_extension, partition_by_extension, paths,
 };
+pub use context::Grant;
 pub use detach::{Detached, DetachedFuture, DetachedLayer};
 pub use future::ResponseFuture;
 pub use generic::{
     AdmissionError, AssessResult, ClassifyRequest, DefaultPartition, GenericFuture, GenericProtocol, OkIsSuccess,
     classify_request_fn,
 };
-pub use grant::Grant;
 pub use head::RequestHead;
 pub use layer::AdmissionLayer;
 pub use policy::{Abandoned, Deadline, Policy, ReleaseAt, SampleAt};

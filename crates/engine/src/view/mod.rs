@@ -1,7 +1,6 @@
 //! Views of an engine, which change nothing.
 
 mod capture;
-mod foremost;
 mod headline;
 mod health;
 mod history;
@@ -19,9 +18,9 @@ mod waiter;
 
 pub use self::{
     capture::Description,
-    foremost::Foremost,
     health::{HealthSnapshot, RecentSnapshot, RejectedSnapshot},
     history::{HistorySample, Sampled, SampledName},
+    incident::Foremost,
     label::{LabelRow, LabelSnapshot},
     label_metrics::LabelMetricsView,
     label_status::{BlockedBy, LabelStatus},

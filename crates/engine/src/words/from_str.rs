@@ -2,8 +2,6 @@
 
 use std::{error::Error, fmt};
 
-use super::{Criticality, Reason};
-
 /// A word that is the code of no value. Its text says what was found and what is allowed.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct UnknownWord {
@@ -42,11 +40,11 @@ macro_rules! from_str {
     ($($type:ty),+) => {
         $(
             impl std::str::FromStr for $type {
-                type Err = $crate::UnknownWord;
+                type Err = $crate::words::UnknownWord;
 
                 /// The value with this code; case, and `-` or `_`, make no difference.
-                fn from_str(word: &str) -> Result<Self, $crate::UnknownWord> {
-                    $crate::UnknownWord::find(Self::ALL, Self::as_str, word)
+                fn from_str(word: &str) -> Result<Self, $crate::words::UnknownWord> {
+                    $crate::words::UnknownWord::find(Self::ALL, Self::as_str, word)
                 }
             }
         )+
@@ -54,14 +52,13 @@ macro_rules! from_str {
 }
 pub(crate) use from_str;
 
-from_str!(Criticality, Reason);
-
 #[cfg(test)]
 mod tests {
     use std::str::FromStr;
 
     use super::*;
     use crate::plan::{Discipline, Mode, PartitionMode, rules::WhenFull};
+    use crate::words::{Criticality, Reason};
 
     #[test]
     fn every_code_is_read_and_no_other_word() {

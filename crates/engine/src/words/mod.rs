@@ -24,3 +24,5 @@ pub use self::{
     time::{Timestamp, nanos},
 };
 pub(crate) use self::{from_str::from_str, names::NO_LABEL};
+
+from_str!(Criticality, Reason);

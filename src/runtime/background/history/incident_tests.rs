@@ -355,7 +355,7 @@ fn told(seed: u64, faults: &[Fault]) -> [u32; 3] {
 
 #[test]
 fn the_first_line_tells_of_incidents_that_are_drawn() {
-    let wanted = env::var("INCIDENTS").unwrap_or_else(|_| "0..36".to_owned());
+    let wanted = env::var("INCIDENTS").unwrap_or_else(|_| "0..104".to_owned());
     let (from, to) = wanted.split_once("..").expect("FROM..TO");
     let [from, to]: [u64; 2] = [from, to].map(|seed| seed.parse().expect("a seed"));
     let (mut wrong, mut played) = ([0; 3], 0);
