@@ -1,7 +1,7 @@
 //! The answers to rejected requests.
 //!
 //! HTTP gets 429 where the caller ran into a bound of its own and 503 where the server ran into one, with `Retry-After`
-//! (RFC 9110, section 10.2.3), `retry-after-ms`, which clients of language models read first, and problem details (RFC 9457). gRPC, recognised by its content type, gets what the
+//! (RFC 9110, section 10.2.3) and problem details (RFC 9457). gRPC, recognised by its content type, gets what the
 //! protocol calls Trailers-Only: one HEADERS frame with status, message, `grpc-retry-pushback-ms` (gRFC A6) and, in
 //! `grpc-status-details-bin`, `google.rpc.RetryInfo`, `ErrorInfo` and `QuotaFailure`. A bare 429 would reach a gRPC client as `UNAVAILABLE` and be retried at once.
 
@@ -43,6 +43,7 @@ pub struct Rejections {
     unavailable: bool,
     headers: bool,
     rate_limit: bool,
+    millis: bool,
     envoy: bool,
 }
 
@@ -55,7 +56,8 @@ impl Rejections {
         });
         let bodies = std::array::from_fn(|index| problem_details(Reason::ALL[index], statuses[index], ""));
         let nothing = StatusCode::NO_CONTENT;
-        Self { statuses, bodies, nothing, unavailable: false, headers: true, rate_limit: false, envoy: false }
+        let (unavailable, headers, rate_limit) = (false, true, false);
+        Self { statuses, bodies, nothing, unavailable, headers, rate_limit, millis: false, envoy: false }
     }
 
     /// Sets the HTTP status for `reason`.
@@ -127,6 +129,12 @@ impl Rejections {
         self
     }
 
+    /// Adds `retry-after-ms` to HTTP rejections, in steps of a tenth of a second: clients of language models read it before `Retry-After`.
+    pub const fn retry_after_millis(mut self) -> Self {
+        self.millis = true;
+        self
+    }
+
     /// Returns the answer. Its headers take the place of those of the request, and so need no memory of their own.
     pub(super) fn respond(&self, rejection: &Rejection, is_grpc: bool, mut headers: HeaderMap) -> Response<BodyData> {
         let mut response = Response::new(BodyData::empty());
@@ -156,7 +164,9 @@ impl Rejections {
         if self.headers {
             let delay = told(rejection);
             headers.insert(RETRY_AFTER, retry_after(delay));
-            headers.insert(RETRY_AFTER_MILLIS, retry_after_millis(delay));
+            if self.millis {
+                headers.insert(RETRY_AFTER_MILLIS, retry_after_millis(delay));
+            }
             if self.rate_limit {
                 rate_limit_fields(rejection, delay, headers);
             }

@@ -8,7 +8,7 @@ use axum::{
     extract::Request,
     http::{
         StatusCode,
-        header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, RETRY_AFTER},
+        header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER},
     },
     response::{IntoResponse, Response},
     routing::get,
@@ -129,11 +129,6 @@ async fn refusing_handlers(layer: &AdmissionLayer) -> Router {
 }
 
 fn refuse(body: Bytes) -> Response {
-    let headers = [
-        (RETRY_AFTER, "1"),
-        (HeaderName::from_static("retry-after-ms"), "900"),
-        (CONTENT_TYPE, "application/problem+json"),
-        (CACHE_CONTROL, "no-store"),
-    ];
+    let headers = [(RETRY_AFTER, "1"), (CONTENT_TYPE, "application/problem+json"), (CACHE_CONTROL, "no-store")];
     (StatusCode::SERVICE_UNAVAILABLE, headers, body).into_response()
 }

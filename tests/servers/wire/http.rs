@@ -51,6 +51,7 @@ async fn http_is_told_why_and_when_to_come_back_for_each_reason() {
             let full = Full::because_of(reason).await;
             let layer = AdmissionLayer::new(&full.admission)
                 .classify(Full::classify)
+                .rejections(Rejections::new().retry_after_millis())
                 .deadline_header("x-deadline".parse().unwrap());
             let service = ServiceBuilder::new().layer(layer).service(Ends::new(&Probe::open()));
             let server = Server::hyper(service).await;

@@ -191,7 +191,7 @@ fn slots_that_are_gone_are_no_number() {
             .map(|metric| by_label(&scrape, metric).into_iter().find(|((_, label, _), _)| label == "gold").unwrap().1)
     };
     assert_eq!(read(), [1.0, 3.0, 0.25]);
-    admission.reload(settings(Labels::new().label_cap("gold", 0))).unwrap();
+    admission.reload(settings(Labels::new().label_cap("gold", None))).unwrap();
     let [in_flight, available, utilisation] = read();
     assert!(in_flight == 1.0 && available.is_nan() && utilisation.is_nan());
 }
