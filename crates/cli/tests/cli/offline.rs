@@ -144,7 +144,7 @@ async fn a_key_with_several_colons_is_what_settings_name_and_standard_input_is_a
     let set = check(&(caps.to_owned() + "[overrides.'a:b']\n'*'.max_in_flight = 3\n"), "--key a:b").await;
     assert!(set.starts_with("b in a, weight 1\nCLASS") && set.contains("max_in_flight"), "{set}");
     assert_eq!(check("{\"limit\": 3}", "").await, "the configuration can be used\n", "JSON as well");
-    assert!(check("limt = 3", "").await.starts_with("standard input:1:1: limt: unknown setting"));
+    assert!(check("limt = 3", "").await.starts_with("standard input:1:8: limt: unknown setting"));
 }
 
 #[tokio::test]
