@@ -229,9 +229,9 @@ pub struct Grant {
 }
 
 impl Grant {
-    pub(super) fn of(ticket: &Ticket<'_>, partition: Arc<str>) -> Box<Self> {
+    pub(super) fn of(ticket: &Ticket<'_>, partition: Arc<str>) -> Self {
         let (class, label) = (ticket.class_name().map(Into::into), ticket.label_name().map(Into::into));
-        Box::new(Self { partition, class, label, came: Instant::now(), waited: Duration::ZERO })
+        Self { partition, class, label, came: Instant::now(), waited: Duration::ZERO }
     }
 
     /// Notes that the wait is over.

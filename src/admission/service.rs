@@ -60,7 +60,6 @@ where
         let http = &*self.protocol;
         let head = RequestHead::of(&request);
         let special = Special::of(&head);
-        let mut grant = None;
         let context = 'decided: {
             if http.is_exempt(&head) {
                 break 'decided http.pass(special, None);
@@ -73,26 +72,24 @@ where
             http.fill_in(&mut ticket, &head, special.is_grpc());
             let shared = &http.admission.shared;
             let partition = shared.partition_of(&ticket);
-            if http.annotates {
-                grant = Some(Grant::of(&ticket, shared.partition_name(partition)));
-            }
             let entry = match SlotGuard::enter(shared, partition, &ticket) {
                 Some(permit) => {
                     let policy = http.policy(&request, special.is_grpc());
-                    if !policy.is_kept() {
+                    if !policy.is_kept() && !http.annotates {
                         break 'decided http.context(special, Some(permit), policy);
                     }
                     Entry::Admit(permit)
                 }
                 None => Entry::of(&self.protocol, partition, &ticket),
             };
+            let grant = http.annotates.then(|| Grant::of(&ticket, shared.partition_name(partition)));
             drop(ticket);
+            if let Some(grant) = grant {
+                request.extensions_mut().insert(grant);
+            }
             match http.enter(&mut request, special, entry) {
                 Entered::Run(context) => context,
                 Entered::Wait(waiting, context) => {
-                    if let Some(grant) = grant {
-                        request.extensions_mut().insert(*grant);
-                    }
                     let service = self.inner.clone();
                     return ResponseFuture::new(State::Waiting { waiting, service, request, context });
                 }
@@ -102,9 +99,6 @@ where
                 }
             }
         };
-        if let Some(grant) = grant {
-            request.extensions_mut().insert(*grant);
-        }
         self.start(request, context)
     }
 }
