@@ -131,3 +131,31 @@ impl PartitionNames {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unknown_names_are_few_and_short_and_the_most_frequent_stays() {
+        let names = PartitionNames {
+            names: ["default", "gold"].map(Arc::from).into(),
+            sorted: Vec::new(),
+            added: RwLock::default(),
+            has_added: AtomicBool::new(false),
+            unknown: Mutex::default(),
+            unknown_requests: AtomicU32::new(0),
+        };
+        assert_eq!(names.number(Some("gold")).index(), 1, "control");
+        for stranger in 0..10_000 {
+            let name = if stranger % 32 < 16 { "glod".to_owned() } else { format!("stranger-{stranger}") };
+            assert_eq!(names.number(Some(&name)), PartitionId::DEFAULT);
+        }
+        for _ in 0..100 {
+            names.number(Some(&"long".repeat(LONGEST_UNKNOWN)));
+        }
+        let unknown = names.unknown();
+        assert_eq!((unknown.len(), &*unknown[0]), (MOST_UNKNOWN, "glod"));
+        assert!(unknown.iter().all(|name| name.len() <= LONGEST_UNKNOWN));
+    }
+}

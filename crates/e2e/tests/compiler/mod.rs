@@ -25,7 +25,7 @@ fn admission() -> Admission { Admission::builder().limit(40).build().unwrap() }
 ";
 
 /// A name, a mistake with a part of what the compiler says, and the program that is meant.
-const MISTAKES: [(&str, &str, &str, &str); 8] = [
+const MISTAKES: [(&str, &str, &str, &str); 9] = [
     (
         "classifier",
         "fn main() { AdmissionLayer::new(&admission()).classify(\"x-tenant\"); }",
@@ -64,6 +64,19 @@ const MISTAKES: [(&str, &str, &str, &str); 8] = [
         }
         fn takes_jobs(_: impl Service<Job>) {}",
         "`KeyExtractor` is no classifier of requests of type `Job`",
+        "struct Job; fn main() {
+            let layer = AdmissionLayer::new(&admission()).generic();
+            takes_jobs(layer.layer(service_fn(async |_: Job| Ok::<_, std::io::Error>(()))));
+        }
+        fn takes_jobs(_: impl Service<Job>) {}",
+    ),
+    (
+        "service",
+        "struct Job; fn main() {
+            takes_jobs(AdmissionLayer::new(&admission()).layer(service_fn(async |_: Job| Ok::<_, std::io::Error>(()))));
+        }
+        fn takes_jobs(_: impl Service<Job>) {}",
+        "Service<Job>` is not satisfied",
         "struct Job; fn main() {
             let layer = AdmissionLayer::new(&admission()).generic();
             takes_jobs(layer.layer(service_fn(async |_: Job| Ok::<_, std::io::Error>(()))));
