@@ -95,7 +95,7 @@ impl Engine {
             found.headline += "; leaving: not ready any more, and drains soon";
         }
         found.advice = advice(health, &found, &cause);
-        if health >= Health::Busy && last.iter().any(LastSeconds::have_most_left) {
+        if whole.in_flight * 2 > whole.limit && last.iter().any(LastSeconds::have_most_left) {
             found.advice += ". Work of callers that left: drive it to its end (detach), or say that it stops";
         }
         found
