@@ -76,7 +76,7 @@ const MISTAKES: [(&str, &str, &str, &str); 9] = [
             takes_jobs(AdmissionLayer::new(&admission()).layer(service_fn(async |_: Job| Ok::<_, std::io::Error>(()))));
         }
         fn takes_jobs(_: impl Service<Job>) {}",
-        "Service<Job>` is not satisfied",
+        "`AdmissionService<ServiceFn<...>>: Service<...>` is not satisfied",
         "struct Job; fn main() {
             let layer = AdmissionLayer::new(&admission()).generic();
             takes_jobs(layer.layer(service_fn(async |_: Job| Ok::<_, std::io::Error>(()))));
