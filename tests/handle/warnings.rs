@@ -148,3 +148,40 @@ async fn callers_that_leave_before_the_answer_are_told_of() {
         assert!(!admission.warnings().concat().contains("default"), "{:?}", admission.warnings());
     }
 }
+
+/// Answers of one partition come after the deadline, though no caller leaves.
+#[tokio::test(start_paused = true)]
+async fn answers_that_come_after_the_deadline_are_told_of() {
+    let admission = Admission::builder().patience(Duration::from_millis(100)).limit(Fixed::new(40));
+    let admission = admission.partition("slow", percent(50)).build().unwrap();
+    let told = |takes: [u64; 2]| {
+        let admission = admission.clone();
+        async move {
+            for _ in 0..400 {
+                let permits = ["slow", "default"].map(|it| admission.try_admit(Ticket::new().partition(it)).unwrap());
+                for (permit, takes) in permits.into_iter().zip(takes) {
+                    tokio::spawn(async move {
+                        tokio::time::sleep(Duration::from_millis(takes)).await;
+                        permit.finish(Outcome::Success);
+                    });
+                }
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                admission.tick();
+            }
+            admission.snapshot().health
+        }
+    };
+    for (takes, state, says) in [
+        ([90, 20], "fine", "none refused"),
+        ([150, 20], "abandoned", "100 % of slow's answers come after the deadline"),
+        ([20, 20], "fine", "none refused"),
+    ] {
+        let health = told(takes).await;
+        assert!(health.state == state && health.headline.contains(says), "{takes:?}: {}", health.headline);
+    }
+    assert!(
+        !admission.warnings().concat().contains("slow"),
+        "no work of callers that left: {:?}",
+        admission.warnings()
+    );
+}

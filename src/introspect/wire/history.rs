@@ -88,7 +88,7 @@ pub struct HistoryRow {
     pub admitted: u32,
     /// Requests that were rejected.
     pub rejected: u64,
-    /// Requests whose callers left before the answer.
+    /// Requests without an answer in time: the callers left, or it came after the deadline.
     pub left: u32,
     /// Requests that ran and would have been rejected, had decisions been binding.
     pub would_reject: u32,

@@ -147,7 +147,7 @@ async fn nothing_that_a_caller_sends_becomes_a_label() {
     assert_eq!(values("stage"), ["gate", "line", "room"].into());
     assert_eq!(values("mode"), ["enforce", "observe", "off"].into());
     assert_eq!(values("reason"), tower_admission::Reason::ALL.map(|reason| reason.as_str()).into());
-    let of_requests = ["cancelled", "ignored", "late_overload", "overload", "success"];
+    let of_requests = ["cancelled", "ignored", "late", "late_overload", "overload", "success"];
     let of_the_lock = ["busy", "failed", "taken"];
     assert_eq!(values("outcome"), of_requests.into_iter().chain(of_the_lock).collect());
     assert_eq!((values("class"), values("endpoint")), (["gold"].into(), ["start"].into()), "said by our own code");

@@ -22,12 +22,19 @@ pub struct Counts {
     /// Successes that told of an overload in their trailers.
     pub late_overloads: u64,
     pub cancelled: u64,
+    /// Successes that came after the deadline of their requests.
+    pub late: u64,
     pub ignored: u64,
     pub rtt: Histogram,
     pub wait: Histogram,
 }
 
 impl Counts {
+    /// Returns how many requests had no answer in time: their callers left, or it came after the deadline.
+    pub(super) const fn unanswered(&self) -> u64 {
+        self.cancelled + self.cancelled_waiting + self.late
+    }
+
     /// Returns the count of requests that ended so.
     #[inline]
     pub(super) const fn of(&mut self, outcome: Outcome) -> &mut u64 {

@@ -26,6 +26,8 @@ pub(crate) enum Event {
     Ended { partition: PartitionId, label: LabelId, metrics: LabelMetricsId, outcome: Outcome, rtt: Duration },
     /// Requests ended in a time that is not known.
     EndedUntimed { borrower: Borrower, outcome: Outcome, count: u64 },
+    /// Answers came after the deadline of their requests.
+    AnsweredLate { borrower: Borrower, count: u64 },
     /// The trailers of a request told of an overload after its sample was taken.
     EndedLate(PartitionId),
     /// Requests came and were admitted to lent slots; each is [listed](Self::Listed) when it ends. Less than
@@ -72,6 +74,7 @@ pub(crate) enum ChangeEvent {
     Drain,
     LawPanic,
     CallersLeave,
+    Stall(Duration),
     Store(StoreChange),
 }
 

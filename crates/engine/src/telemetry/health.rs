@@ -15,12 +15,12 @@ use crate::Timestamp;
 #[cfg_attr(feature = "schema", schemars(rename = "HealthState", rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum Health {
-    /// Slots are free, no request was rejected, and no caller left before the answer.
+    /// Slots are free, no request was rejected, and all got their answer in time.
     #[default]
     Fine,
-    /// The slots are used up, requests wait, or slots are not given back; hardly any request was rejected, and few callers left.
+    /// The slots are used up, requests wait, or slots are not given back; hardly any request was rejected, and few got no answer in time.
     Busy,
-    /// Most callers of a partition leave before the answer.
+    /// Most requests of a partition get no answer in time: their callers leave, or it comes after the deadline.
     Abandoned,
     /// Caps, rates or budgets reject requests of a partition, or most requests of a label; the server has room.
     Throttled,
@@ -117,6 +117,11 @@ impl Judge {
         (self.health, self.since)
     }
 
+    /// Has the state begin now.
+    pub(super) const fn begin(&mut self, now: Timestamp) {
+        (self.since, self.better_since) = (now, None);
+    }
+
     /// Notes whether the handle is busy, once a second.
     pub(super) const fn note(&mut self, is_busy: bool) {
         self.busy = self.busy << 1 | is_busy as u32;
@@ -180,7 +185,7 @@ impl Judge {
             lacks_capacity |= part(RejectionKind::Saturated) >= bound(Health::Overloaded);
             throttles |= part(RejectionKind::Throttled) >= bound(Health::Throttled);
             rejects |= last.rejected() > 0 || last.part_left() >= bound(Health::Busy);
-            is_abandoned |= last.have_most_left();
+            is_abandoned |= last.are_most_unanswered();
         }
         // Now counts as one second more: of a handle that is seconds old, no more may be known.
         let busy = (self.busy & ((1 << REMEMBERED) - 1)).count_ones() + u32::from(inputs.is_busy);

@@ -61,7 +61,7 @@ impl HealthState {
         }
         // A small label of which most is rejected must not hide behind the many requests of its partition.
         let with_most = |most| {
-            let id = self.labels.most(most, totals)?;
+            let id = self.labels.most(most, totals)[0]?;
             self.labels.of(now, id, &totals[id.index() as usize], of_label(id).running)
         };
         let leaves = with_most(Most::Left).map_or(0.0, |it| it.part_left());
@@ -76,28 +76,8 @@ impl HealthState {
         );
     }
 
-    pub(super) const fn health(&self) -> (Health, Timestamp) {
-        self.judge.health()
-    }
-
-    pub(super) fn last_seconds(
-        &self,
-        now: Timestamp,
-        partition: PartitionId,
-        counts: &Counts,
-        gauges: PartitionGauges,
-    ) -> LastSeconds {
-        self.partitions[partition.index()].since(now, counts, gauges)
-    }
-
-    pub(super) fn label_window(
-        &self,
-        now: Timestamp,
-        label: LabelId,
-        totals: &Totals,
-        running: usize,
-    ) -> Option<LabelWindow> {
-        self.labels.of(now, label, totals, running)
+    pub(super) const fn begin(&mut self, now: Timestamp) {
+        self.judge.begin(now);
     }
 
     pub(super) fn label_score(&self, now: Timestamp, label: LabelId, totals: &Totals) -> Option<f64> {
@@ -107,15 +87,30 @@ impl HealthState {
     pub(super) fn busiest_labels(&self) -> &[Candidate] {
         self.labels.busiest()
     }
-
-    pub(super) fn label_with_most(&self, most: Most, totals: &[Totals]) -> Option<LabelId> {
-        self.labels.most(most, totals)
-    }
 }
 
 impl Telemetry {
     /// Returns the partitions whose callers left before the answer, most of them, while the handle was busy.
     pub(crate) const fn have_left(&self) -> &BTreeSet<PartitionId> {
         &self.health.have_left
+    }
+    /// Returns the state of the handle in a word, and since when.
+    pub(crate) const fn health(&self) -> (Health, Timestamp) {
+        self.health.judge.health()
+    }
+
+    /// Returns what became of the requests of a partition in the last seconds, given what is seen of it now.
+    pub(crate) fn last_seconds(&self, now: Timestamp, partition: PartitionId, gauges: PartitionGauges) -> LastSeconds {
+        self.health.partitions[partition.index()].since(now, self.counts(partition), gauges)
+    }
+
+    /// Returns what became of the requests of a label in the last seconds, as far as that is known, given how many run now.
+    pub(crate) fn label_window(&self, now: Timestamp, label: LabelId, running: usize) -> Option<LabelWindow> {
+        self.health.labels.of(now, label, &self.totals(label), running)
+    }
+
+    /// Returns the two labels that had most of this in the last seconds, if any had.
+    pub(crate) fn labels_with_most(&self, most: Most) -> [Option<LabelId>; 2] {
+        self.health.labels.most(most, &self.totals)
     }
 }

@@ -42,7 +42,7 @@ pub(crate) struct LabelWindow {
     pub(crate) admitted: u64,
     /// Rejections in the order of [`RejectionKind::ALL`].
     rejected: [u64; 3],
-    /// Requests whose callers left before the answer.
+    /// Requests that had no answer in time.
     pub(crate) left: u64,
     pub(crate) held: Held,
 }
@@ -83,7 +83,7 @@ impl LabelWindow {
         self.rejected.iter().sum()
     }
 
-    /// Returns the part of the requests whose callers left before the answer, where these are enough to say something.
+    /// Returns the part of the requests that had no answer in time, where these are enough to say something.
     #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
     pub(crate) fn part_left(&self) -> f64 {
         if self.left < FEW { 0.0 } else { self.left as f64 / self.admitted.max(self.left) as f64 }
@@ -111,8 +111,8 @@ pub(super) struct WindowsByLabel {
     began: Timestamp,
     took: Option<Duration>,
     /// The labels with most of each, in this round so far and in the last one.
-    leading: [Option<Leader>; Most::ALL.len()],
-    found: [Option<Leader>; Most::ALL.len()],
+    leading: [Leaders; Most::ALL.len()],
+    found: [Leaders; Most::ALL.len()],
     /// The labels with the most requests among those that were noted last.
     busiest: Vec<Candidate>,
 }
@@ -122,6 +122,23 @@ struct Leader {
     label: LabelId,
     named_from: u64,
     value: f64,
+}
+
+/// The two labels with most of something, the first one first.
+#[derive(Clone, Copy, Debug, Default)]
+struct Leaders([Option<Leader>; 2]);
+
+impl Leaders {
+    fn insert(&mut self, it: Leader) {
+        let [first, second] = self.0;
+        let value = |of: Option<Leader>| of.map_or(0.0, |it| it.value);
+        let other = first.filter(|first| first.label != it.label);
+        if it.value > value(first) {
+            self.0 = [Some(it), other.or(second)];
+        } else if it.value > value(second) && other.is_some() {
+            self.0 = [first, Some(it)];
+        }
+    }
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "the lower half is wanted; 0 is kept for no note")]
@@ -207,9 +224,7 @@ impl WindowsByLabel {
                     }
                     Most::Waiting => waiting as f64,
                 };
-                if value > leading.map_or(0.0, |it| it.value) {
-                    *leading = Some(Leader { label, named_from, value });
-                }
+                leading.insert(Leader { label, named_from, value });
             }
             self.consider(Candidate { label, named_from, score: window.score(), serial: 0 });
         }
@@ -240,12 +255,14 @@ impl WindowsByLabel {
         Some(mark.since(now, totals, mark.running[1] as usize)?.score())
     }
 
-    /// Returns the label that has most of this, unless another label has its number by now.
-    pub(super) fn most(&self, most: Most, totals: &[Totals]) -> Option<LabelId> {
-        let found = [self.found[most as usize], self.leading[most as usize]].into_iter().flatten();
-        let known =
-            found.filter(|it| totals.get(it.label.index() as usize).is_some_and(|t| t.named_from == it.named_from));
-        known.max_by(|a, b| a.value.total_cmp(&b.value)).map(|it| it.label)
+    /// Returns the two labels that have most of this, unless other labels have their numbers by now.
+    pub(super) fn most(&self, most: Most, totals: &[Totals]) -> [Option<LabelId>; 2] {
+        let mut both = Leaders::default();
+        let found = [self.found, self.leading].map(|it| it[most as usize].0);
+        let is_same =
+            |it: &Leader| totals.get(it.label.index() as usize).is_some_and(|t| t.named_from == it.named_from);
+        found.into_iter().flatten().flatten().filter(is_same).for_each(|it| both.insert(it));
+        both.0.map(|it| it.map(|it| it.label))
     }
 }
 
@@ -282,7 +299,7 @@ mod tests {
                 assert_eq!(found.mostly_rejected(), Some(RejectionKind::Throttled));
                 assert_eq!(windows.of(at(second), label(3), &totals[3], 0).unwrap().mostly_rejected(), None);
                 assert_eq!(
-                    windows.most(Most::Rejected, &totals),
+                    windows.most(Most::Rejected, &totals)[0],
                     Some(label(700)),
                     "requests without a label are none"
                 );
@@ -291,7 +308,7 @@ mod tests {
         for second in 60..80 {
             windows.note(at(second), &totals, NONE);
         }
-        assert_eq!(windows.most(Most::Rejected, &totals), None, "it is over");
+        assert_eq!(windows.most(Most::Rejected, &totals)[0], None, "it is over");
     }
 
     #[test]
@@ -302,9 +319,12 @@ mod tests {
             totals[1].rejected[0] += 9;
             windows.note(at(second), &totals, NONE);
         }
-        assert_eq!(windows.most(Most::Rejected, &totals), Some(label(1)), "control");
+        assert_eq!(windows.most(Most::Rejected, &totals)[0], Some(label(1)), "control");
         totals[1] = Totals { named_from: 77, ..Totals::default() };
-        assert_eq!((windows.of(at(20), label(1), &totals[1], 0), windows.most(Most::Rejected, &totals)), (None, None));
+        assert_eq!(
+            (windows.of(at(20), label(1), &totals[1], 0), windows.most(Most::Rejected, &totals)[0]),
+            (None, None)
+        );
         windows.note(at(20), &totals, NONE);
         windows.note(at(21), &totals, NONE);
         let found = windows.of(at(22), label(1), &totals[1], 0).unwrap();
@@ -326,7 +346,7 @@ mod tests {
         let found = windows.of(at(25), label(3), &totals[3], 0).unwrap();
         assert_eq!((found.rejected(), found.admitted), (40, 10));
         assert!((5.0..=10.0).contains(&found.seconds), "{found:?}");
-        assert_eq!(windows.most(Most::Rejected, &totals), Some(label(3)));
+        assert_eq!(windows.most(Most::Rejected, &totals)[0], Some(label(3)));
     }
 
     #[test]

@@ -127,6 +127,10 @@ impl Telemetry {
                 *self.counts[borrower.partition.index()].of(outcome) += count;
                 self.tally(borrower.label, |metrics| metrics.ended_many(LabelOutcome::of_ended(outcome), count));
             }
+            Event::AnsweredLate { borrower: Borrower { partition, label }, count } => {
+                self.counts[partition.index()].late += count;
+                self.count_left(label, Outcome::Cancelled, count);
+            }
             Event::EndedLate(partition) => self.counts[partition.index()].late_overloads += 1,
             Event::AdmittedUnlisted { borrower: Borrower { partition, label }, count } => {
                 let counts = &mut self.counts[partition.index()];
@@ -153,7 +157,12 @@ impl Telemetry {
                 self.totals_mut(LabelId::DEFAULT).rejected[RejectionKind::of(reason) as usize] += count;
                 self.count_rejected_plainly(partition, reason, count);
             }
-            Event::Changed(event) => self.journal.changed(now, event, gauges),
+            Event::Changed(event) => {
+                if let ChangeEvent::Stall(_) = event {
+                    self.health.begin(now);
+                }
+                self.journal.changed(now, event, gauges);
+            }
         }
     }
 
@@ -370,26 +379,6 @@ impl Telemetry {
             self.follow_labels(now);
         }
         self.have_left().len() > had_left
-    }
-
-    /// Returns the state of the handle in a word, and since when.
-    pub(crate) const fn health(&self) -> (Health, Timestamp) {
-        self.health.health()
-    }
-
-    /// Returns what became of the requests of a partition in the last seconds, given what is seen of it now.
-    pub(crate) fn last_seconds(&self, now: Timestamp, partition: PartitionId, gauges: PartitionGauges) -> LastSeconds {
-        self.health.last_seconds(now, partition, self.counts(partition), gauges)
-    }
-
-    /// Returns what became of the requests of a label in the last seconds, as far as that is known, given how many run now.
-    pub(crate) fn label_window(&self, now: Timestamp, label: LabelId, running: usize) -> Option<LabelWindow> {
-        self.health.label_window(now, label, &self.totals(label), running)
-    }
-
-    /// Returns the label that had most of this in the last seconds, if any had.
-    pub(crate) fn label_with_most(&self, most: Most) -> Option<LabelId> {
-        self.health.label_with_most(most, &self.totals)
     }
 
     /// Returns the entries of the journal, for a reader that knows names.

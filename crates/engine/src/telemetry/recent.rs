@@ -111,9 +111,10 @@ struct Sample {
     admitted: u64,
     rejected: ByReason,
     would_reject: u64,
-    /// Requests that ended or left the line, and those among them whose callers left before the answer.
+    /// Requests that ended or left the line, those among them that had no answer in time, and those whose answer came late.
     ended: u64,
     left: u64,
+    late: u64,
     gauges: PartitionGauges,
 }
 
@@ -132,9 +133,11 @@ pub(crate) struct LastSeconds {
     pub(crate) admitted: u64,
     pub(crate) rejected: ByReason,
     pub(crate) would_reject: u64,
-    /// Requests that ended or left the line, and those among them whose callers left before the answer.
+    /// Requests that ended or left the line, those among them that had no answer in time, since the callers left or it came after the
+    /// deadline, and those whose answer came late.
     pub(crate) ended: u64,
     pub(crate) left: u64,
+    pub(crate) late: u64,
     pub(crate) held: Held,
     /// Whether requests were rejected for want of capacity in a second at the begin or end of which the partition ran fewer
     /// than its share.
@@ -166,15 +169,24 @@ impl LastSeconds {
         reasons.max_by_key(|it| self.rejected[it.index()]).filter(|it| self.rejected[it.index()] > 0)
     }
 
-    /// Returns the part of the requests whose callers left before the answer, where these are enough to say something.
+    /// Returns the part of the requests that had no answer in time, where these are enough to say something.
     #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
     pub(crate) fn part_left(&self) -> f64 {
         if self.left < FEW { 0.0 } else { self.left as f64 / self.ended.max(1) as f64 }
     }
 
+    /// Whether most requests had no answer in time.
+    pub(crate) const fn are_most_unanswered(&self) -> bool {
+        self.are_most(self.left)
+    }
+
     /// Whether the callers of most requests left before the answer.
     pub(crate) const fn have_most_left(&self) -> bool {
-        self.left >= ENOUGH && self.left * 2 > self.ended
+        self.are_most(self.left - self.late)
+    }
+
+    const fn are_most(&self, count: u64) -> bool {
+        count >= ENOUGH && count * 2 > self.ended
     }
 
     /// Returns a count as a rate per second.
@@ -198,7 +210,8 @@ impl Sample {
             rejected: counts.rejected,
             would_reject,
             ended: counts.successes + counts.overloads + counts.ignored + counts.cancelled + counts.cancelled_waiting,
-            left: counts.cancelled + counts.cancelled_waiting,
+            left: counts.unanswered(),
+            late: counts.late,
             gauges,
         }
     }
@@ -244,6 +257,7 @@ impl Recent {
             would_reject: last.would_reject - first.would_reject,
             ended: last.ended - first.ended,
             left: last.left - first.left,
+            late: last.late - first.late,
             held: Held::between([first, last].map(|it| (it.gauges.running, it.admitted)), seconds),
             is_rejected_below_share,
         }

@@ -33,7 +33,7 @@ pub(super) enum TimeKind {
 #[derive(Clone, Debug, Default)]
 pub struct SampledCounts {
     pub admitted: u64,
-    /// Requests whose callers left before the answer.
+    /// Requests without an answer in time: the callers left, or it came after the deadline.
     pub left: u64,
     pub would_reject: u64,
     pub rejected: Vec<RejectedCount>,
@@ -61,7 +61,7 @@ impl Telemetry {
         let counts = self.counts(partition);
         SampledCounts {
             admitted: counts.admitted,
-            left: counts.cancelled + counts.cancelled_waiting,
+            left: counts.unanswered(),
             would_reject: counts.would_reject.iter().sum(),
             rejected: self.sampled.rejected_by.of_partition(partition),
             times: Arc::new([counts.rtt.clone(), counts.wait.clone()]),

@@ -8,7 +8,7 @@ pub(crate) struct Totals {
     pub(super) rejected: [u64; 3],
     /// Requests among those admitted that an observing rule or partition would have rejected.
     pub(crate) would_reject: u64,
-    /// Requests whose callers left before the answer.
+    /// Requests that had no answer in time.
     pub(super) left: u64,
     /// First entry of the journal that is about a label of this name.
     pub(super) named_from: u64,

@@ -80,6 +80,12 @@ impl Engine {
         Some(change)
     }
 
+    /// Takes note that the process stood still for this time. What it was before says nothing of what it is now.
+    pub fn note_stall(&mut self, now: Timestamp, lasted: Duration) {
+        let now = self.advance(now);
+        self.note_change(now, ChangeEvent::Stall(lasted));
+    }
+
     /// Returns how many partitions there would be with these settings, those included that are gone.
     pub fn partitions_with(&self, plan: &Plan) -> usize {
         let known = |it: &&PartitionPlan| self.capacity.partitions().any(|(_, known)| *known.name() == it.name);

@@ -42,11 +42,6 @@ impl Engine {
         self.capacity.running()
     }
 
-    /// Returns how many slots of the limit are free.
-    pub fn free_slots(&self) -> usize {
-        self.capacity.limit().saturating_sub(self.capacity.running())
-    }
-
     /// Returns the label with this hash to lend slots for: one that is known by its name, in the class of all requests that name
     /// none. The hash is keyed and of 64 bits, so that it stands for the name.
     pub fn label_of_hash(&self, hash: u64) -> Option<LabelId> {

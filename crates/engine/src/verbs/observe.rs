@@ -63,6 +63,10 @@ impl Engine {
                 self.estimates.answered((class, partition), start, rtt, sample.is_within_limit);
                 // An answer that comes after its caller gave up took a slot for nothing, as a request that was given up did.
                 let outcome = if is_untimely { Outcome::Cancelled } else { Outcome::Success };
+                if is_untimely {
+                    let (borrower, count) = (Borrower { partition, label }, sample.weight.into());
+                    self.tell(now, Event::AnsweredLate { borrower, count });
+                }
                 (Some(self.controller.normalise(class, rtt)), outcome)
             }
         };

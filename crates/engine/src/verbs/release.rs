@@ -164,8 +164,7 @@ impl Engine {
 
     /// Judges the state of the handle by what is seen of it now, and by the last seconds.
     fn judge(&mut self, now: Timestamp) {
-        let (usual, holder) = (self.usual_hold(), self.holder());
-        let is_stuck = holder.is_some_and(|it| it.is_stuck && it.has_most);
+        let (usual, (_, is_stuck)) = (self.usual_hold(), self.stuck(&self.holders()));
         let Self { lifecycle, outage, capacity, queue, telemetry, .. } = self;
         let inputs = HealthInputs {
             is_draining: lifecycle.is_draining(),

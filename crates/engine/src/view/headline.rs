@@ -50,12 +50,13 @@ impl Engine {
                 Vec::new()
             },
         };
-        let (holder, in_line) = (self.holder(), self.longest_line());
-        found.stuck_slots = holder.as_ref().filter(|it| it.is_stuck).map_or(0, |it| it.slots);
-        let cause = match (&holder, &in_line) {
-            (Some(holder), _) if holder.is_stuck && holder.has_most => Cause::Stuck(holder.requests()),
-            (_, Some(line)) if health == Health::Busy && line.rule.is_some() => Cause::OwnRule(line.name.clone()),
-            _ => Cause::of(holder.as_ref(), whole),
+        let (holders, in_line) = (self.holders(), self.longest_line());
+        let (stuck_slots, are_most_stuck) = self.stuck(&holders);
+        found.stuck_slots = stuck_slots;
+        let cause = match &in_line {
+            _ if are_most_stuck => Cause::Stuck(holders.iter().map(Holder::requests).collect::<Vec<_>>().join(" and ")),
+            Some(line) if health == Health::Busy && line.rule.is_some() => Cause::OwnRule(line.name.clone()),
+            _ => Cause::of(holders.first(), whole),
         };
         let store_after = self.outage.slow(self.now).unwrap_or_default().as_secs_f64();
         found.headline = match health {
@@ -69,7 +70,7 @@ impl Engine {
                 format!("store quiet: it is back; grants begin in {after}{}", without_store(&found, whole))
             }
             Health::Abandoned => {
-                let left = self.callers_that_leave(&last, whole).unwrap_or_else(|| "callers leave no more".to_owned());
+                let left = self.unanswered(&last, whole).unwrap_or_else(|| "callers leave no more".to_owned());
                 format!("abandoned: {left}, {} of {} slots in use", whole.in_flight, whole.limit)
             }
             _ => headline(health, &found, whole, self.cap_of_worst()),
@@ -79,7 +80,7 @@ impl Engine {
         let is_much = left * 4.0 >= found.rejected_per_second + found.would_reject_per_second;
         if is_much
             && health != Health::Abandoned
-            && let Some(left) = self.callers_that_leave(&last, whole)
+            && let Some(left) = self.unanswered(&last, whole)
         {
             found.headline += &format!("; {left}");
         }
@@ -88,7 +89,7 @@ impl Engine {
         {
             found.headline += &format!("; {}", line.sentence());
         }
-        if let Some(holder) = holder.filter(|it| is_worth_a_word(it, health, whole)) {
+        for holder in holders.iter().filter(|it| is_worth_a_word(it, health, whole)) {
             found.headline += &format!("; {}", holder.sentence(whole.limit));
         }
         if self.lifecycle.is_leaving() && health != Health::Draining {
@@ -103,7 +104,7 @@ impl Engine {
 
     /// Returns the cap of that label.
     fn cap_of_worst(&self) -> Option<usize> {
-        let worst = self.named_label(Most::Rejected);
+        let worst = self.named_labels(Most::Rejected).next();
         worst.map(|id| self.quotas.label(id).cap()).filter(|&cap| cap < usize::MAX)
     }
 
@@ -115,7 +116,7 @@ impl Engine {
 
     /// Returns the label that was rejected most often in the last seconds.
     fn worst_label(&self) -> Option<RejectedSnapshot> {
-        let id = self.named_label(Most::Rejected)?;
+        let id = self.named_labels(Most::Rejected).next()?;
         let label = self.quotas.label(id);
         let window = self.telemetry.label_window(self.now, id, label.running())?;
         let rejected = window.rejected();

@@ -88,7 +88,7 @@ pub struct RecentSnapshot {
     pub would_reject_per_second: f64,
     /// Whether requests were rejected for want of capacity while the partition ran fewer than its share.
     pub rejected_below_share: bool,
-    /// Requests whose callers left before the answer per second.
+    /// Requests per second without an answer in time: the callers left, or it came after the deadline.
     pub left_per_second: f64,
     /// Time for which each slot is held, in seconds, judged from how many came back.
     pub held_seconds: f64,

@@ -65,42 +65,54 @@ impl Holder {
 }
 
 impl Engine {
-    /// Returns the label that had most of this in the last seconds, if it has a name.
-    pub(super) fn named_label(&self, most: Most) -> Option<LabelId> {
-        self.telemetry.label_with_most(most).filter(|&id| !self.quotas.label(id).name().is_empty())
+    /// Returns the labels that had most of this in the last seconds, of those that have a name: two at most.
+    pub(super) fn named_labels(&self, most: Most) -> impl Iterator<Item = LabelId> {
+        let labels = self.telemetry.labels_with_most(most).into_iter().flatten();
+        labels.filter(|&id| !self.quotas.label(id).name().is_empty())
     }
 
-    /// Says which callers leave before the answer, if any do: of two partitions at most.
-    pub(super) fn callers_that_leave(&self, last: &[LastSeconds], whole: &Snapshot) -> Option<String> {
-        let mut leave: Vec<_> =
-            last.iter().zip(&whole.partitions).filter(|(recent, _)| recent.part_left() >= 0.01).collect();
-        leave.sort_by_key(|(recent, _)| Reverse(recent.left));
-        let label = self.named_label(Most::Left).and_then(|id| {
-            let window = self.telemetry.label_window(self.now, id, self.quotas.label(id).running())?;
-            Some((self.full_name(id), window)).filter(|(_, window)| window.part_left() >= 0.01)
-        });
-        let Some(most) = leave.first().map(|(recent, _)| recent.per_second(recent.left)) else {
-            // A small label does not hide behind the many requests of its partition.
-            let (name, window) = label?;
-            return Some(format!(
-                "{} of {name}'s callers leave before the answer",
-                text::percent(window.part_left() * 100.0)
-            ));
+    /// Says which requests get no answer in time, if any do: of two partitions at most, and of two labels.
+    pub(super) fn unanswered(&self, last: &[LastSeconds], whole: &Snapshot) -> Option<String> {
+        /// Part from which on it is worth a word.
+        const PART: f64 = 0.01;
+        let sum = |of: fn(&LastSeconds) -> u64| last.iter().map(of).sum::<u64>();
+        let (late, all) = (sum(|it| it.late), sum(|it| it.left));
+        let (of, what) = match () {
+            () if late * 10 <= all => ("callers", "leave before the answer"),
+            () if late * 10 >= all * 9 => ("answers", "come after the deadline"),
+            () => ("requests", "get no answer in time"),
         };
-        let label = label.filter(|(_, window)| window.per_second(window.left) * 2.0 > most);
-        let label = label.map(|(name, _)| format!(", most of them of {name}")).unwrap_or_default();
-        let is_alone = whole.partitions.len() == 1;
-        let parts = leave.iter().take(2).map(|(recent, it)| {
-            let callers = if is_alone { "callers".to_owned() } else { text::name(&it.name) + "'s callers" };
-            format!("{} of {callers}", text::percent(recent.part_left() * 100.0))
+        let mut partitions: Vec<_> =
+            last.iter().zip(&whole.partitions).filter(|(it, _)| it.part_left() >= PART).collect();
+        partitions.sort_by_key(|(recent, _)| Reverse(recent.left));
+        let labels = self.named_labels(Most::Left).filter_map(|id| {
+            let window = self.telemetry.label_window(self.now, id, self.quotas.label(id).running())?;
+            (window.part_left() >= PART).then(|| (self.full_name(id), window))
         });
-        let parts: Vec<_> = parts.collect();
-        Some(format!("{} leave before the answer{label}", parts.join(" and ")))
+        let labels: Vec<_> = labels.collect();
+        // A small label does not hide behind the many requests of its partition.
+        let parts: Vec<_> = if partitions.is_empty() {
+            labels.iter().map(|(name, it)| (it.part_left(), format!("{name}'s {of}"))).collect()
+        } else {
+            let is_alone = whole.partitions.len() == 1;
+            let name =
+                |it: &PartitionSnapshot| if is_alone { of.to_owned() } else { text::name(&it.name) + "'s " + of };
+            partitions.iter().take(2).map(|(recent, it)| (recent.part_left(), name(it))).collect()
+        };
+        let all = partitions.first().map_or(f64::MAX, |(recent, _)| recent.per_second(recent.left));
+        let mut named: Vec<_> = labels.iter().map(|(name, it)| (&**name, it.per_second(it.left))).collect();
+        named.retain(|&(_, rate)| rate * 4.0 > all);
+        let most = named.iter().map(|(_, rate)| rate).sum::<f64>() * 2.0 > all;
+        let names: Vec<_> = named.into_iter().filter(|_| most).map(|(name, _)| name).collect();
+        let names = if names.is_empty() { String::new() } else { format!(", most of them of {}", names.join(" and ")) };
+        let parts: Vec<_> =
+            parts.into_iter().map(|(part, of)| format!("{} of {of}", text::percent(part * 100.0))).collect();
+        (!parts.is_empty()).then(|| format!("{} {what}{names}", parts.join(" and ")))
     }
 
     /// Returns the label with most waiters.
     pub(super) fn longest_line(&self) -> Option<LongestLine> {
-        let id = self.named_label(Most::Waiting)?;
+        let id = self.named_labels(Most::Waiting).next()?;
         let label = self.quotas.label(id);
         let (rules, ask) = (self.quotas.rules_of(self.now, label), self.ask_of(id, label));
         let blocked = self.blocked_by(id, label, &ask, &rules);
@@ -124,25 +136,37 @@ impl Engine {
         answers.max().unwrap_or_default()
     }
 
-    /// Returns what holds slots that are not given back, or else what holds most of them.
-    pub(crate) fn holder(&self) -> Option<Holder> {
-        let partitions = || self.capacity.partitions().filter(|(_, it)| it.running() > 0);
-        let usual = self.usual_hold();
-        let stuck = self.label_holder(Most::Stuck, usual).filter(|it| it.is_stuck);
-        let stuck = stuck.or_else(|| {
-            let stuck = partitions().filter(|(number, _)| self.recent(*number).held.is_stuck(usual));
-            stuck.max_by_key(|(_, it)| it.running()).map(|(number, _)| self.partition_holder(number, usual))
-        });
-        stuck.or_else(|| {
-            let partition = partitions().max_by_key(|(_, it)| it.running()).map(|(number, _)| number)?;
-            let (label, partition) = (self.label_holder(Most::Held, usual), self.partition_holder(partition, usual));
+    /// Returns what holds slots that are not given back, two at most, or else what holds most of them.
+    pub(crate) fn holders(&self) -> Vec<Holder> {
+        let mut partitions: Vec<_> = self.capacity.partitions().filter(|(_, it)| it.running() > 0).collect();
+        partitions.sort_by_key(|(_, it)| Reverse(it.running()));
+        let (usual, partitions) = (self.usual_hold(), partitions.into_iter().map(|(number, _)| number));
+        let of_labels = |most| self.named_labels(most).filter_map(move |id| self.label_holder(id, usual));
+        let stuck: Vec<_> = of_labels(Most::Stuck).filter(|it| it.is_stuck).collect();
+        if !stuck.is_empty() {
+            return stuck;
+        }
+        let all = partitions.map(|number| self.partition_holder(number, usual));
+        let (mut stuck, others): (Vec<_>, Vec<_>) = all.partition(|it| it.is_stuck);
+        stuck.truncate(2);
+        if stuck.is_empty() {
             // A partition whose slots are those of one label is named by that.
-            Some(label.filter(|label| label.slots * 2 > partition.slots).unwrap_or(partition))
-        })
+            let partition = others.into_iter().next();
+            let label = of_labels(Most::Held).next();
+            let label = label.filter(|label| partition.as_ref().is_some_and(|it| label.slots * 2 > it.slots));
+            stuck.extend(label.or(partition));
+        }
+        stuck
     }
 
-    fn label_holder(&self, most: Most, usual: Duration) -> Option<Holder> {
-        let id = self.named_label(most)?;
+    /// Returns how many slots are held by requests that don't end, and whether these are most slots, or all that a label may have.
+    pub(crate) fn stuck(&self, holders: &[Holder]) -> (usize, bool) {
+        let stuck = || holders.iter().filter(|it| it.is_stuck);
+        let slots = stuck().map(|it| it.slots).sum();
+        (slots, slots > 0 && (slots * 2 >= self.capacity.limit() || stuck().any(|it| it.has_most)))
+    }
+
+    fn label_holder(&self, id: LabelId, usual: Duration) -> Option<Holder> {
         let label = self.quotas.label(id);
         let held = self.telemetry.label_window(self.now, id, label.running())?.held;
         let usual = if label.mean_hold().is_zero() { usual } else { label.mean_hold() };
@@ -188,7 +212,7 @@ pub struct Foremost {
     pub oldest_wait_seconds: f64,
     /// Requests that were rejected per second, over the last seconds.
     pub rejected_per_second: f64,
-    /// Requests whose callers left before the answer per second, over the last seconds.
+    /// Requests per second without an answer in time: the callers left, or it came after the deadline, over the last seconds.
     pub left_per_second: f64,
 }
 

@@ -78,7 +78,7 @@ pub struct LabelSnapshot {
     /// Requests of the label that were rejected per second, over the last five to ten seconds.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
     pub rejected_per_second: f64,
-    /// Requests of the label whose callers left before the answer per second, over the same time.
+    /// Requests of the label per second without an answer in time, over the same time.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
     pub left_per_second: f64,
     /// What most rejections of these seconds stand for, if they are more than the admitted requests: `saturated`, `throttled` or

@@ -139,7 +139,7 @@ function inARow(entries) {
 const SAYS = {
   limit: it => `limit ${whole(it.from)} → ${whole(it.limit)}`, mode: it => `mode ${it.from} → ${it.to}`,
   reload: it => `new settings, limit ${whole(it.from)} → ${whole(it.limit)}`,
-  leave: () => 'leaving', drain: () => 'draining', law_panic: () => 'the law panicked', store: it => `store ${it.from} → ${it.to}`,
+  leave: () => 'leaving', drain: () => 'draining', law_panic: () => 'the law panicked', stall: it => `stood still for ${seconds(it.seconds)}`, store: it => `store ${it.from} → ${it.to}`,
 };
 const sayChange = it => (SAYS[it.change] ?? (() => words(it.change)))(it);
 function because(it) {

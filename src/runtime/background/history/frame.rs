@@ -38,7 +38,7 @@ pub(crate) struct Row {
     pub(crate) name: Arc<SampledName>,
     pub(super) serial: u64,
     pub(crate) admitted: u32,
-    /// Requests whose callers left before the answer.
+    /// Requests without an answer in time: the callers left, or it came after the deadline.
     pub(crate) left: u32,
     pub(crate) would_reject: u32,
     pub(crate) share: f32,

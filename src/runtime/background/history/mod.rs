@@ -167,7 +167,12 @@ impl Shared {
     fn note_history_in(&self, history: &mut History) {
         let now = self.time.now();
         if history.is_due(now) {
+            let gap = now.since(history.last.at);
+            let stall = (history.is_driven && gap > GAP).then_some(gap);
             history.note(self.with_engine(|state, _| {
+                if let Some(lasted) = stall {
+                    state.engine.note_stall(now, lasted);
+                }
                 // Labels are chosen, as by a tick.
                 state.engine.pass_time_for_look(now);
                 state.engine.sample()

@@ -96,6 +96,7 @@ impl Recorder {
             for (outcome, count) in [
                 ("cancelled", counts.cancelled),
                 ("ignored", counts.ignored),
+                ("late", counts.late),
                 ("late_overload", counts.late_overloads),
                 ("overload", counts.overloads),
                 ("success", counts.successes),

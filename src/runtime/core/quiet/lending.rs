@@ -186,7 +186,7 @@ impl Lending {
         (self.has_lent, self.served_before, self.quiet_turns) = (true, self.served, 0);
         self.give_lanes_to_labels(lanes, engine);
         // Limits may be as large as a number can be.
-        let free = engine.free_slots().min(MOST_LENT as usize * self.loans.len());
+        let free = engine.limit().saturating_sub(engine.running()).min(MOST_LENT as usize * self.loans.len());
         let weights: usize = self.loans.iter().map(Loan::weight).sum();
         let per_partition = 1 << lanes.per_partition;
         let (loans, label_loans) = self.loans.split_at_mut(lanes.lanes.len());

@@ -141,7 +141,7 @@ impl Grouped for Changed {
         match self.event {
             ChangeEvent::Limit { .. } => 0,
             ChangeEvent::Store(_) => 1,
-            ChangeEvent::LawPanic | ChangeEvent::CallersLeave => 2,
+            ChangeEvent::LawPanic | ChangeEvent::CallersLeave | ChangeEvent::Stall(_) => 2,
             ChangeEvent::Mode { .. } | ChangeEvent::Reload { .. } | ChangeEvent::Leave | ChangeEvent::Drain => 3,
         }
     }

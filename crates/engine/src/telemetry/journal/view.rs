@@ -204,6 +204,12 @@ pub enum ChangeEntry {
     ///
     /// [warnings]: https://docs.rs/tower-admission/latest/tower_admission/struct.Admission.html#method.warnings
     CallersLeave,
+    /// The process stood still, frozen or without a processor. Noted where a history is taken.
+    #[non_exhaustive]
+    Stall {
+        /// Time for which it did nothing, in seconds.
+        seconds: f64,
+    },
     /// The store that counts [shared rules][shared] fails, is left alone, or answers again.
     ///
     /// [shared]: https://docs.rs/tower-admission/latest/tower_admission/struct.AdmissionBuilder.html#method.shared
@@ -366,6 +372,7 @@ impl Changed {
             ChangeEvent::Drain => ChangeEntry::Drain,
             ChangeEvent::LawPanic => ChangeEntry::LawPanic,
             ChangeEvent::CallersLeave => ChangeEntry::CallersLeave,
+            ChangeEvent::Stall(lasted) => ChangeEntry::Stall { seconds: lasted.as_secs_f64() },
             ChangeEvent::Store(it) => ChangeEntry::Store {
                 from: it.from.as_str().into(),
                 to: it.to.as_str().into(),
