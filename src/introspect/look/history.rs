@@ -70,7 +70,7 @@ fn frame(it: &Frame, query: &HistoryQuery) -> HistoryFrame {
 fn row(it: &Row) -> HistoryRow {
     let rejected_by = it.rejected.iter().map(|it| HistoryRejection {
         reason: it.reason.as_str().to_owned(),
-        rule: it.by.as_str().map(str::to_owned),
+        rule: it.by.rule().map(str::to_owned),
         count: it.count,
     });
     HistoryRow {

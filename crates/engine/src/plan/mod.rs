@@ -7,7 +7,10 @@ pub mod rules;
 
 use self::rules::RulesPlan;
 use super::limit::LimitAlgorithm;
-use crate::{plan::matching::ByLabel, words::from_str};
+use crate::{
+    plan::matching::ByLabel,
+    words::{codes, from_str},
+};
 
 /// Which waiter goes first.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
@@ -100,16 +103,10 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// All modes.
-    pub const ALL: [Self; 3] = [Self::Enforce, Self::Observe, Self::Off];
-
-    /// Returns the code.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Enforce => "enforce",
-            Self::Observe => "observe",
-            Self::Off => "off",
-        }
+    codes! {
+        /// All modes.
+        3:
+            Enforce = "enforce", Observe = "observe", Off = "off",
     }
 }
 
@@ -130,16 +127,10 @@ pub enum PartitionMode {
 }
 
 impl PartitionMode {
-    /// All modes.
-    pub const ALL: [Self; 3] = [Self::Burst, Self::HardCap, Self::Overcommit];
-
-    /// Returns the code.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Burst => "burst",
-            Self::HardCap => "hard_cap",
-            Self::Overcommit => "overcommit",
-        }
+    codes! {
+        /// All modes.
+        3:
+            Burst = "burst", HardCap = "hard_cap", Overcommit = "overcommit",
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::{collections::HashMap, num::NonZeroU32};
 
+use crate::words::codes;
+
 pub use crate::OnStoreFailure;
 
 /// What a rule does with a request when it is full.
@@ -20,16 +22,10 @@ pub enum WhenFull {
 }
 
 impl WhenFull {
-    /// All answers of a rule that is full.
-    pub const ALL: [Self; 3] = [Self::Queue, Self::Reject, Self::RespondEmpty];
-
-    /// Returns the code.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Queue => "wait",
-            Self::Reject => "reject",
-            Self::RespondEmpty => "empty",
-        }
+    codes! {
+        /// All answers of a rule that is full.
+        3:
+            Queue = "wait", Reject = "reject", RespondEmpty = "empty",
     }
 }
 

@@ -8,6 +8,7 @@ use crate::{
     limit::LimitInputs,
     plan::Mode,
     tokens::{Borrower, RequestRef, StoreChange},
+    words::codes,
 };
 
 /// What happened.
@@ -121,28 +122,21 @@ pub enum BlockingBound {
 }
 
 impl BlockingBound {
-    /// All of them, in the order of their numbers.
-    pub(crate) const ALL: [Self; 19] = [
-        Self::Nothing,
-        Self::Budget,
-        Self::Deadline,
-        Self::Draining,
-        Self::Gate,
-        Self::Reserved,
-        Self::LabelCap,
-        Self::Limit,
-        Self::MaxInFlight,
-        Self::MaxInFlightPerNamespace,
-        Self::MaxPending,
-        Self::MaxPerMinute,
-        Self::MaxPerMinutePerNamespace,
-        Self::MaxWaiting,
-        Self::MaxWaitingPerRun,
-        Self::Partition,
-        Self::Queue,
-        Self::Store,
-        Self::WorkerSlots,
-    ];
+    codes! {
+        /// All of them, in the order of their numbers.
+        19:
+            Nothing = "", Budget = "budget", Deadline = "deadline", Draining = "draining", Gate = "gate",
+            Reserved = "reserved", LabelCap = "label_cap", Limit = "limit", MaxInFlight = "max_in_flight",
+            MaxInFlightPerNamespace = "max_in_flight_per_namespace", MaxPending = "max_pending",
+            MaxPerMinute = "max_per_minute", MaxPerMinutePerNamespace = "max_per_minute_per_namespace",
+            MaxWaiting = "max_waiting", MaxWaitingPerRun = "max_waiting_per_run", Partition = "partition",
+            Queue = "queue", Store = "store", WorkerSlots = "worker_slots",
+    }
+
+    /// Returns the code, if anything is in the way.
+    pub fn rule(self) -> Option<&'static str> {
+        (self != Self::Nothing).then(|| self.as_str())
+    }
 
     /// Returns what is in the way of a request that asks for nothing but a slot, by the reason of its rejection.
     pub(crate) const fn of_plain(reason: Reason) -> Self {

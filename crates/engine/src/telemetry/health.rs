@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use super::recent::{LastSeconds, RejectionKind};
-use crate::Timestamp;
+use crate::{Timestamp, words::codes};
 
 /// The state of a handle in a word, judged by the last seconds rather than by the instant. Where several apply, the one
 /// listed last is told.
@@ -39,34 +39,12 @@ pub enum Health {
 }
 
 impl Health {
-    /// All variants, the most harmless first.
-    pub const ALL: [Self; 10] = [
-        Self::Fine,
-        Self::Busy,
-        Self::Abandoned,
-        Self::Throttled,
-        Self::StoreSlow,
-        Self::Overloaded,
-        Self::StoreQuiet,
-        Self::StoreGone,
-        Self::NotEnforcing,
-        Self::Draining,
-    ];
-
-    /// Returns the code.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Fine => "fine",
-            Self::Busy => "busy",
-            Self::Abandoned => "abandoned",
-            Self::Throttled => "throttled",
-            Self::StoreSlow => "store_slow",
-            Self::Overloaded => "overloaded",
-            Self::StoreQuiet => "store_quiet",
-            Self::StoreGone => "store_gone",
-            Self::NotEnforcing => "not_enforcing",
-            Self::Draining => "draining",
-        }
+    codes! {
+        /// All variants, the most harmless first.
+        10:
+            Fine = "fine", Busy = "busy", Abandoned = "abandoned", Throttled = "throttled", StoreSlow = "store_slow",
+            Overloaded = "overloaded", StoreQuiet = "store_quiet", StoreGone = "store_gone",
+            NotEnforcing = "not_enforcing", Draining = "draining",
     }
 
     /// Whether this is the state of the handle rather than of its load: it begins and ends at once.

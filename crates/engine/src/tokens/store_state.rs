@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::words::codes;
+
 /// Whether a store answers.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -21,18 +23,10 @@ pub enum StoreState {
 }
 
 impl StoreState {
-    #[doc(hidden)]
-    pub const ALL: [Self; 5] = [Self::Up, Self::Evicting, Self::Failing, Self::Quiet, Self::Down];
-
-    /// Returns the code.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Up => "up",
-            Self::Evicting => "evicting",
-            Self::Quiet => "quiet",
-            Self::Failing => "failing",
-            Self::Down => "down",
-        }
+    codes! {
+        #[doc(hidden)]
+        5:
+            Up = "up", Evicting = "evicting", Failing = "failing", Quiet = "quiet", Down = "down",
     }
 }
 

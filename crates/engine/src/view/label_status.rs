@@ -11,6 +11,7 @@ use crate::{
     quota::{Label, RuleSnapshot},
     telemetry::{PartitionGauges, RejectionKind},
     tokens::Ask,
+    words::codes,
 };
 
 /// The status of a label. Where several hold, the one listed last is told.
@@ -41,29 +42,12 @@ pub enum LabelStatus {
 }
 
 impl LabelStatus {
-    /// All that a handle tells, the most harmless first.
-    pub const ALL: [Self; 7] = [
-        Self::Accepting,
-        Self::Saturated,
-        Self::Throttled,
-        Self::Full,
-        Self::NoSlots,
-        Self::NoActiveWorkers,
-        Self::Unavailable,
-    ];
-
-    /// Returns the code.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Accepting => "accepting",
-            Self::Saturated => "saturated",
-            Self::Throttled => "throttled",
-            Self::Full => "full",
-            Self::NoSlots => "no_slots",
-            Self::NoActiveWorkers => "no_active_workers",
-            Self::Unavailable => "unavailable",
-            Self::Unknown => "unknown",
-        }
+    codes! {
+        /// All that a handle tells, the most harmless first.
+        7:
+            Accepting = "accepting", Saturated = "saturated", Throttled = "throttled", Full = "full",
+            NoSlots = "no_slots", NoActiveWorkers = "no_active_workers", Unavailable = "unavailable",
+            ; Unknown = "unknown"
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::from_str::is_code;
+use super::from_str::{codes, is_code};
 
 /// The importance of a request. Where not all requests can be served, the least important ones are rejected first.
 ///
@@ -23,17 +23,11 @@ pub enum Criticality {
 }
 
 impl Criticality {
-    /// All criticalities, the most important one first.
-    pub const ALL: [Self; 4] = [Self::CriticalPlus, Self::Critical, Self::SheddablePlus, Self::Sheddable];
-
-    /// The code.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::CriticalPlus => "critical_plus",
-            Self::Critical => "critical",
-            Self::SheddablePlus => "sheddable_plus",
-            Self::Sheddable => "sheddable",
-        }
+    codes! {
+        /// All criticalities, the most important one first.
+        4:
+            CriticalPlus = "critical_plus", Critical = "critical", SheddablePlus = "sheddable_plus",
+            Sheddable = "sheddable",
     }
 
     /// The criticality with this code; case, and `-` or `_`, make no difference.

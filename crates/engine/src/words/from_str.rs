@@ -35,6 +35,26 @@ pub(super) fn is_code(code: &str, word: &str) -> bool {
     code.len() == word.len() && code.bytes().zip(word.bytes()).all(|(a, b)| a == plain(b))
 }
 
+/// The values of an enumeration in their order, under these docs, and the code of each; the last may be a code alone.
+macro_rules! codes {
+    (
+        $(#[$doc:meta])+
+        $number:literal: $($value:ident = $code:literal,)+ $(; $other:ident = $other_code:literal)?
+    ) => {
+        $(#[$doc])+
+        pub const ALL: [Self; $number] = [$(Self::$value),+];
+
+        /// Returns the code.
+        pub const fn as_str(self) -> &'static str {
+            match self {
+                $(Self::$value => $code,)+
+                $(Self::$other => $other_code,)?
+            }
+        }
+    };
+}
+pub(crate) use codes;
+
 /// Reads values by their codes.
 macro_rules! from_str {
     ($($type:ty),+) => {

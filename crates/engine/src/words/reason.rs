@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use super::codes;
+
 /// The stable code for a rejection, the same in problem details, gRPC messages, metrics and snapshots.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]
@@ -58,50 +60,15 @@ pub(crate) fn known<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result
 }
 
 impl Reason {
-    /// All reasons, in the order of their codes.
-    pub const ALL: [Self; 18] = [
-        Self::Budget,
-        Self::Deadline,
-        Self::Draining,
-        Self::GateFull,
-        Self::GateTimeout,
-        Self::LabelCap,
-        Self::LabelQueueFull,
-        Self::Limit,
-        Self::NamespaceCap,
-        Self::PartitionCap,
-        Self::PendingFull,
-        Self::PendingUnavailable,
-        Self::PushedOut,
-        Self::QueueFull,
-        Self::QueueTimeout,
-        Self::Rate,
-        Self::RunCap,
-        Self::StoreUnavailable,
-    ];
-
-    /// The code.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Budget => "budget",
-            Self::Deadline => "deadline",
-            Self::Draining => "draining",
-            Self::GateFull => "gate_full",
-            Self::GateTimeout => "gate_timeout",
-            Self::LabelCap => "label_cap",
-            Self::LabelQueueFull => "label_queue_full",
-            Self::Limit => "limit",
-            Self::NamespaceCap => "namespace_cap",
-            Self::PartitionCap => "partition_cap",
-            Self::PendingFull => "pending_full",
-            Self::PendingUnavailable => "pending_unavailable",
-            Self::PushedOut => "pushed_out",
-            Self::QueueFull => "queue_full",
-            Self::QueueTimeout => "queue_timeout",
-            Self::Rate => "rate",
-            Self::RunCap => "run_cap",
-            Self::StoreUnavailable => "store_unavailable",
-        }
+    codes! {
+        /// All reasons, in the order of their codes.
+        18:
+            Budget = "budget", Deadline = "deadline", Draining = "draining", GateFull = "gate_full",
+            GateTimeout = "gate_timeout", LabelCap = "label_cap", LabelQueueFull = "label_queue_full",
+            Limit = "limit", NamespaceCap = "namespace_cap", PartitionCap = "partition_cap",
+            PendingFull = "pending_full", PendingUnavailable = "pending_unavailable", PushedOut = "pushed_out",
+            QueueFull = "queue_full", QueueTimeout = "queue_timeout", Rate = "rate", RunCap = "run_cap",
+            StoreUnavailable = "store_unavailable",
     }
 
     /// Whether the caller ran into a bound of its own (429) rather than the server into one of its (503).

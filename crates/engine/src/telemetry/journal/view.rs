@@ -6,6 +6,7 @@ use super::{BlockingBound, ChangeEvent, Changed, DecisionCode, Journal, Record};
 use crate::{
     Reason,
     ids::{LabelId, PartitionId, RunId},
+    words::codes,
 };
 
 /// One entry of the journal of a handle.
@@ -124,31 +125,12 @@ pub enum DecisionKind {
 }
 
 impl DecisionKind {
-    /// All that a handle tells.
-    pub const ALL: [Self; 8] = [
-        Self::Admitted,
-        Self::Queued,
-        Self::Granted,
-        Self::Rejected,
-        Self::TimedOut,
-        Self::Cancelled,
-        Self::WouldQueue,
-        Self::WouldReject,
-    ];
-
-    /// Returns the code.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Admitted => "admitted",
-            Self::Queued => "queued",
-            Self::Granted => "granted",
-            Self::Rejected => "rejected",
-            Self::TimedOut => "timed_out",
-            Self::Cancelled => "cancelled",
-            Self::WouldQueue => "would_queue",
-            Self::WouldReject => "would_reject",
-            Self::Unknown => "unknown",
-        }
+    codes! {
+        /// All that a handle tells.
+        8:
+            Admitted = "admitted", Queued = "queued", Granted = "granted", Rejected = "rejected",
+            TimedOut = "timed_out", Cancelled = "cancelled", WouldQueue = "would_queue", WouldReject = "would_reject",
+            ; Unknown = "unknown"
     }
 }
 
@@ -248,31 +230,6 @@ impl DecisionCode {
 }
 
 impl BlockingBound {
-    #[doc(hidden)]
-    pub const fn as_str(self) -> Option<&'static str> {
-        Some(match self {
-            Self::Nothing => return None,
-            Self::Budget => "budget",
-            Self::Deadline => "deadline",
-            Self::Draining => "draining",
-            Self::Gate => "gate",
-            Self::Reserved => "reserved",
-            Self::LabelCap => "label_cap",
-            Self::Limit => "limit",
-            Self::MaxInFlight => "max_in_flight",
-            Self::MaxInFlightPerNamespace => "max_in_flight_per_namespace",
-            Self::MaxPending => "max_pending",
-            Self::MaxPerMinute => "max_per_minute",
-            Self::MaxPerMinutePerNamespace => "max_per_minute_per_namespace",
-            Self::MaxWaiting => "max_waiting",
-            Self::MaxWaitingPerRun => "max_waiting_per_run",
-            Self::Partition => "partition",
-            Self::Queue => "queue",
-            Self::Store => "store",
-            Self::WorkerSlots => "worker_slots",
-        })
-    }
-
     /// Whether the obstacle is a bound, with numbers.
     const fn counts(self) -> bool {
         !matches!(self, Self::Nothing | Self::Deadline | Self::Draining | Self::Store)
@@ -321,7 +278,7 @@ impl Record {
         let decided = DecisionEntry {
             decision: self.code.decision(self.waited > 0.0),
             reason: self.code.reason(),
-            rule: self.by.as_str().map(Cow::Borrowed),
+            rule: self.by.rule().map(Cow::Borrowed),
             used: counted(self.used),
             bound: counted(self.bound),
             partition: names.partition.to_owned(),

@@ -1,6 +1,6 @@
 //! What is counted for one label.
 
-use crate::{Histogram, Outcome, Reason};
+use crate::{Histogram, Outcome, Reason, words::codes};
 
 /// What became of a request.
 #[doc(hidden)]
@@ -18,20 +18,11 @@ pub enum LabelOutcome {
 }
 
 impl LabelOutcome {
-    #[doc(hidden)]
-    pub const ALL: [Self; 6] =
-        [Self::Cancelled, Self::Denied, Self::Ignored, Self::Overload, Self::Success, Self::Timeout];
-
-    /// Returns the code.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Cancelled => "cancelled",
-            Self::Denied => "denied",
-            Self::Ignored => "ignored",
-            Self::Overload => "overload",
-            Self::Success => "success",
-            Self::Timeout => "timeout",
-        }
+    codes! {
+        #[doc(hidden)]
+        6:
+            Cancelled = "cancelled", Denied = "denied", Ignored = "ignored", Overload = "overload",
+            Success = "success", Timeout = "timeout",
     }
 
     pub(in crate::telemetry) const fn of_ended(outcome: Outcome) -> Self {
