@@ -1,39 +1,51 @@
 //! Pages that belong to no single item.
 
+#[doc = include_str!("docs/links.txt")]
 #[doc = include_str!("docs/architecture.md")]
 pub mod architecture {}
 
+#[doc = include_str!("docs/links.txt")]
 #[doc = include_str!("docs/cli.md")]
 pub mod cli {}
 
 #[cfg(feature = "config")]
+#[doc = include_str!("docs/links.txt")]
 #[doc = include_str!("docs/configuration.md")]
 pub mod configuration {}
 
+#[doc = include_str!("docs/links.txt")]
 #[doc = include_str!("docs/guarantees.md")]
 pub mod guarantees {}
 
+#[doc = include_str!("docs/links.txt")]
 #[doc = include_str!("docs/introspection.md")]
 pub mod introspection {}
 
+#[doc = include_str!("docs/links.txt")]
 #[doc = include_str!("docs/kubernetes.md")]
 pub mod kubernetes {}
 
+#[doc = include_str!("docs/links.txt")]
 #[doc = include_str!("docs/metrics.md")]
 pub mod metrics {}
 
+#[doc = include_str!("docs/links.txt")]
 #[doc = include_str!("docs/migrating.md")]
 pub mod migrating {}
 
+#[doc = include_str!("docs/links.txt")]
 #[doc = include_str!("docs/placement.md")]
 pub mod placement {}
 
+#[doc = include_str!("docs/links.txt")]
 #[doc = include_str!("docs/runbook.md")]
 pub mod runbook {}
 
+#[doc = include_str!("docs/links.txt")]
 #[doc = include_str!("docs/shared-limits.md")]
 pub mod shared_limits {}
 
+#[doc = include_str!("docs/links.txt")]
 #[doc = include_str!("docs/tuning.md")]
 ///
 /// ## Too much for a crowded server
