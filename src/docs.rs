@@ -46,6 +46,10 @@ pub mod runbook {}
 pub mod shared_limits {}
 
 #[doc = include_str!("docs/links.txt")]
+#[doc = include_str!("docs/tenants.md")]
+pub mod tenants {}
+
+#[doc = include_str!("docs/links.txt")]
 #[doc = include_str!("docs/tuning.md")]
 ///
 /// ## Too much for a crowded server
