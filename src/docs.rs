@@ -1,40 +1,43 @@
-//! Pages that belong to no single item.
+//! Pages that belong to no single item. `links.txt` says what their links are here; in the repository the end of each page does.
 
-#[doc = include_str!("docs/architecture.md")]
+#[doc = concat!(include_str!("docs/links.txt"), include_str!("docs/architecture.md"))]
 pub mod architecture {}
 
-#[doc = include_str!("docs/cli.md")]
+#[doc = concat!(include_str!("docs/links.txt"), include_str!("docs/cli.md"))]
 pub mod cli {}
 
 #[cfg(feature = "config")]
-#[doc = include_str!("docs/configuration.md")]
+#[doc = concat!(include_str!("docs/links.txt"), include_str!("docs/configuration.md"))]
 pub mod configuration {}
 
-#[doc = include_str!("docs/guarantees.md")]
+#[doc = concat!(include_str!("docs/links.txt"), include_str!("docs/guarantees.md"))]
 pub mod guarantees {}
 
-#[doc = include_str!("docs/introspection.md")]
+#[doc = concat!(include_str!("docs/links.txt"), include_str!("docs/introspection.md"))]
 pub mod introspection {}
 
-#[doc = include_str!("docs/kubernetes.md")]
+#[doc = concat!(include_str!("docs/links.txt"), include_str!("docs/kubernetes.md"))]
 pub mod kubernetes {}
 
-#[doc = include_str!("docs/metrics.md")]
+#[doc = concat!(include_str!("docs/links.txt"), include_str!("docs/metrics.md"))]
 pub mod metrics {}
 
-#[doc = include_str!("docs/migrating.md")]
+#[doc = concat!(include_str!("docs/links.txt"), include_str!("docs/migrating.md"))]
 pub mod migrating {}
 
-#[doc = include_str!("docs/placement.md")]
+#[doc = concat!(include_str!("docs/links.txt"), include_str!("docs/placement.md"))]
 pub mod placement {}
 
-#[doc = include_str!("docs/runbook.md")]
+#[doc = concat!(include_str!("docs/links.txt"), include_str!("docs/runbook.md"))]
 pub mod runbook {}
 
-#[doc = include_str!("docs/shared-limits.md")]
+#[doc = concat!(include_str!("docs/links.txt"), include_str!("docs/shared-limits.md"))]
 pub mod shared_limits {}
 
-#[doc = include_str!("docs/tuning.md")]
+#[doc = concat!(include_str!("docs/links.txt"), include_str!("docs/tenants.md"))]
+pub mod tenants {}
+
+#[doc = concat!(include_str!("docs/links.txt"), include_str!("docs/tuning.md"))]
 ///
 /// ## Too much for a crowded server
 ///

@@ -38,8 +38,8 @@
 //! # }
 //! ```
 //!
-//! Without any setting it is one line: `AdmissionLayer::new(&Admission::builder().build()?)` lets 100
-//! requests run; further requests wait for at most half a second.
+//! Without any setting it is one line: `AdmissionLayer::new(&Admission::builder().build()?)` [learns how many requests
+//! can run](docs::tuning#nothing-set), from 20 on; further requests wait for at most half a second.
 //!
 //! # One request
 //!
@@ -62,11 +62,13 @@
 //!
 //! # Pages
 //!
-//! [Where the layer belongs](docs::placement) · [Choosing a limit](docs::tuning) · [Guarantees and what is not guaranteed](docs::guarantees) ·
-//! [Limits shared by instances](docs::shared_limits) · [Migrating from tower's limits](docs::migrating) ·
-//! [Metrics](docs::metrics) · [Introspection](docs::introspection) · [The command `admission`](docs::cli) ·
-//! [Architecture](docs::architecture)
-#![cfg_attr(feature = "config", doc = " · [Configuration](docs::configuration)")]
+//! - To begin with: [where the layer belongs](docs::placement) · [choosing a limit](docs::tuning) ·
+//!   [several tenants](docs::tenants) · [coming from other limits](docs::migrating)
+//! - To run it: [the runbook](docs::runbook) · [Kubernetes](docs::kubernetes) · [metrics](docs::metrics) ·
+//!   [introspection](docs::introspection) · [the command `admission`](docs::cli)
+//! - To look up: [guarantees, and what is not guaranteed](docs::guarantees) · [limits shared by instances](docs::shared_limits) ·
+//!   [architecture](docs::architecture)
+#![cfg_attr(feature = "config", doc = "  · [configuration](docs::configuration)")]
 //!
 //! # Features
 //!

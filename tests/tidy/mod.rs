@@ -2,6 +2,7 @@
 
 mod circles;
 mod engine;
+mod links;
 mod names;
 mod pages;
 mod promises;

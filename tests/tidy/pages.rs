@@ -1,4 +1,4 @@
-//! The pages: links between files lead somewhere, and the architecture fits a reader's patience.
+//! The pages: where they are, and that the architecture fits a reader's patience.
 
 use std::{
     fs,
@@ -8,12 +8,12 @@ use std::{
 /// Lines of the page on the architecture.
 const MOST_LINES: usize = 200;
 
-fn root() -> &'static Path {
+pub(super) fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
 /// All pages below a folder, but what is built or checked out elsewhere.
-fn pages(folder: &Path) -> Vec<PathBuf> {
+pub(super) fn pages(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -25,31 +25,6 @@ fn pages(folder: &Path) -> Vec<PathBuf> {
         }
     }
     found
-}
-
-/// The links of a page that name a file and lead nowhere.
-fn dead(page: &Path, text: &str) -> Vec<String> {
-    let targets = text.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(target, _)| target);
-    let files = targets.map(|target| target.split('#').next().unwrap_or_default());
-    let files = files.filter(|target| !target.is_empty() && !target.contains("::") && !target.contains(' '));
-    let files = files.filter(|target| !target.contains("://") && !target.starts_with("mailto:"));
-    let folder = page.parent().unwrap();
-    files.filter(|target| !folder.join(target).exists()).map(|it| format!("{}: {it}", page.display())).collect()
-}
-
-#[test]
-fn links_between_files_lead_somewhere() {
-    let all = pages(root());
-    let dead: Vec<_> = all.iter().flat_map(|page| dead(page, &fs::read_to_string(page).unwrap())).collect();
-    assert!(dead.is_empty(), "{dead:#?}");
-    assert!(all.len() > 15, "{} pages were read", all.len());
-}
-
-#[test]
-fn a_dead_link_is_found() {
-    let page = root().join("README.md");
-    let text = "[a](Cargo.toml) [b](dashboards) [c](https://x.y) [d](src/lib.rs#top) [e](#here) [f](crate::docs)";
-    assert_eq!(dead(&page, text), [format!("{}: dashboards", page.display())]);
 }
 
 #[test]
