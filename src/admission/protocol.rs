@@ -11,6 +11,7 @@ use super::{
     assess::Assess,
     classify::Classify,
     context::close_connection,
+    head,
     nesting::{self, HandleId},
     policy::{grpc_timeout, seconds},
     respond::NO_STORE,
@@ -113,6 +114,8 @@ impl HttpProtocol {
         request: &mut Request<B>,
     ) -> Response<BodyData> {
         let own = self.respond.as_ref().and_then(|respond| respond(rejection, &RequestHead::of(request)));
+        // An answer of HTTP reaches a client of gRPC as a broken protocol.
+        let own = own.filter(|own| !is_grpc || head::is_grpc(own.headers()));
         let mut response = if let Some(response) = own {
             let mut response = response.map(BodyData::new);
             response.headers_mut().entry(CACHE_CONTROL).or_insert(NO_STORE);

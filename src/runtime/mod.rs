@@ -219,6 +219,12 @@ impl Admission {
                           set its maxmemory-policy to noeviction";
             warnings.push(evicts.to_owned());
         }
+        let has_shared_rules = || self.shared.with_engine(|state, _| state.engine.has_shared_rules());
+        if self.shared.limiter.is_some() && !has_shared_rules() {
+            let unused = "a store is set, and nothing is counted in it: rules (Rules) are shared by instances, while the limit and the \
+                          caps of labels (Labels::cap) hold in each process by itself";
+            warnings.push(unused.to_owned());
+        }
         warnings.extend(self.shared.unmet());
         warnings.extend(self.shared.left());
         warnings

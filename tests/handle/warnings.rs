@@ -1,13 +1,14 @@
 //! Settings that are likely to be a mistake: seen when they are read, or when requests don't meet them.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use tokio::time::advance;
 use tower_admission::{
-    Admission, AdmissionBuilder, ClassLimits, Mode, Outcome, Rules, Ticket,
+    Admission, AdmissionBuilder, Cap, ClassLimits, Labels, Mode, Outcome, Rules, Ticket,
     journal::{ChangeEntry, JournalEntry, JournalEvent},
     limit::Fixed,
     percent,
+    store::{Keys, Leases, MemoryStore},
 };
 
 /// So many requests with this ticket come and are served.
@@ -184,4 +185,47 @@ async fn answers_that_come_after_the_deadline_are_told_of() {
         "no work of callers that left: {:?}",
         admission.warnings()
     );
+}
+
+/// Labels that settings name and no request has; and requests without any, which rules count together.
+#[test]
+fn labels_that_no_request_has_are_told_of() {
+    let own = ClassLimits::new().max_in_flight(Cap::from(1).reject());
+    let named = || Admission::builder().rules(Rules::new().override_key("bronze", "*", own.clone()));
+    let all = || Admission::builder().rules(Rules::new().default_limits(own.clone()));
+    for (builder, label, says) in [
+        (named(), Some("brnze"), "none of 2000 requests had the label bronze"),
+        (named(), None, "none of 2000 requests had a label"),
+        (all(), None, "none of 2000 requests had a label"),
+        (named(), Some("bronze"), ""),
+        (all(), Some("bronze"), ""),
+        (Admission::builder(), None, ""),
+    ] {
+        let admission = builder.build().unwrap();
+        let ticket = || label.map_or_else(Ticket::new, |label| Ticket::new().label(label));
+        for _ in 0..1_000 {
+            let _slots = [admission.try_admit(ticket()), admission.try_admit(ticket())];
+        }
+        let warnings = admission.warnings();
+        assert!(
+            warnings.concat().contains(says) && warnings.len() == usize::from(!says.is_empty()),
+            "{label:?}: {warnings:?}"
+        );
+    }
+}
+
+#[test]
+fn a_store_in_which_nothing_is_counted_is_told_of() {
+    for (builder, expected) in [
+        (Admission::builder().labels(Labels::new().label_cap("reports", 6)), 1),
+        (Admission::builder().rules(Rules::new().default_limits(ClassLimits::new().max_in_flight(6))), 0),
+    ] {
+        let keys = Keys::new("shop").unwrap();
+        let admission = builder.shared(Leases::builder().build(Arc::new(MemoryStore::new())), keys).build().unwrap();
+        let warnings = admission.warnings();
+        assert_eq!(
+            warnings.iter().filter(|it| it.starts_with("a store is set, and nothing is counted")).count(),
+            expected
+        );
+    }
 }

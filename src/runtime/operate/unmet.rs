@@ -26,7 +26,8 @@ impl Shared {
         let words = |name: Arc<str>| {
             format!(
                 "most requests of the partition {name} that ran were given up before the answer while all slots were taken: \
-                 drive their work to its end (AdmissionLayer::detach), or, if it stops with its request, say Abandoned::Stops"
+                 drive their work to its end (AdmissionLayer::detach), or, if it stops with its request, say Abandoned::Stops; \
+                 where your code holds permits, report how each ended (Permit::finish)"
             )
         };
         left.into_iter().map(words).collect()
@@ -57,5 +58,15 @@ fn in_words(unmet: &Unmet, unknown: &[String]) -> Vec<String> {
         );
         format!("none of {requests} requests was of the class {class:?} that has rules: {hint}")
     });
-    partitions.into_iter().chain(classes).collect()
+    let labels = match unmet.labels.iter().take(3).map(|name| text::name(name)).collect::<Vec<_>>().join(", ") {
+        _ if unmet.is_unlabelled => Some(format!(
+            "none of {requests} requests had a label, so that rules by label count all of them together: does the classifier give \
+             labels (`as_label`), and does it find its key?"
+        )),
+        names if names.is_empty() => None,
+        names => Some(format!(
+            "none of {requests} requests had the label {names} that settings name: do classifier and settings agree on it?"
+        )),
+    };
+    partitions.into_iter().chain(classes).chain(labels).collect()
 }

@@ -100,6 +100,7 @@ async fn whatever_is_refused_is_kept_out_of_caches_and_says_nothing_of_the_reque
             let get = answer(&layer, &Probe::open(), version, (Method::GET, &sent)).await;
             assert_eq!(get.status(), status);
             let call = answer(&layer, &Probe::open(), version, (Method::POST, &sent)).await;
+            assert!(call.headers().contains_key("grpc-status"), "{status}: an answer of HTTP to gRPC: {call:?}");
             for headers in [get.headers(), call.headers()] {
                 assert!(is_kept_out_of_caches(headers), "{status}: {headers:?}");
                 assert!(!["cookie", "x-own"].iter().any(|sent| headers.contains_key(*sent)), "{status}: {headers:?}");

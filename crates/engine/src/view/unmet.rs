@@ -1,11 +1,12 @@
 //! Settings that no request has met: names on which a classifier and the settings are likely to disagree.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use crate::{
-    Engine,
+    Engine, Reason,
     capacity::Partition,
     ids::{ClassId, RuleClassId},
+    telemetry::{RejectionKind, named},
 };
 
 /// Requests that have to come before there is a warning.
@@ -22,6 +23,10 @@ pub struct Unmet {
     pub are_all_partitions: bool,
     /// Classes, each with a name that requests have, and that differs by a slash at its beginning.
     pub classes: Vec<(Box<str>, Option<String>)>,
+    /// Labels, in the order of their names.
+    pub labels: Vec<Box<str>>,
+    /// Whether no request had a label at all, though rules count by label and refused some.
+    pub is_unlabelled: bool,
 }
 
 impl Engine {
@@ -31,17 +36,38 @@ impl Engine {
         if requests < ENOUGH {
             return None;
         }
+        let plans = self.quotas.plans();
         let in_force = || self.capacity.partitions().skip(1).filter(|(_, it)| it.is_in_force());
         let absent = in_force().filter(|&(number, _)| self.telemetry.counts(number).arrived == 0);
         let mut partitions: Vec<_> = absent.map(|(_, it): (_, &Partition)| Arc::clone(it.name())).collect();
         partitions.sort_unstable();
         let classes = self.quotas.named_classes().filter(|(class, _)| !self.telemetry.has_met(*class));
+        let mut labels: BTreeSet<_> = named(plans.0, plans.1).into_iter().map(|(.., label)| label).collect();
+        let mut throttled = Reason::ALL.into_iter().filter(|it| RejectionKind::of(*it) == RejectionKind::Throttled);
+        let counts = || self.capacity.partitions().map(|(number, _)| self.telemetry.counts(number));
+        let is_throttled = throttled.any(|it| counts().any(|counts| counts.rejected[it.index()] > 0));
+        let mut is_unlabelled = is_throttled || !labels.is_empty();
+        for name in self.quotas.ids().map(|id| self.quotas.label(id).name()).filter(|name| !name.is_empty()) {
+            is_unlabelled = false;
+            labels.remove(name);
+        }
+        if self.quotas.evicted() > 0 {
+            // A label may have come and be forgotten.
+            labels.clear();
+        }
         Some(Unmet {
             requests,
+            labels: labels.into_iter().collect(),
+            is_unlabelled,
             are_all_partitions: partitions.len() == in_force().count(),
             partitions,
             classes: classes.map(|(_, name)| (name.into(), self.twin(name))).collect(),
         })
+    }
+
+    /// Whether any rule is counted for all instances.
+    pub fn has_shared_rules(&self) -> bool {
+        self.quotas.has_shared_rules()
     }
 
     /// Returns the partitions whose share is so small, and whose slots are held for so long, that a burst of three requests takes

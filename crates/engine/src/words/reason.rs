@@ -122,9 +122,11 @@ impl Reason {
             }
             Self::QueueFull => "the queue of the server is full",
             Self::QueueTimeout => "no slot came free within the maximum wait",
-            Self::Rate => "the rate per minute of this label or namespace is used up for now",
+            Self::Rate => "the rate of this label or namespace is used up for now",
             Self::RunCap => "the cap on waiting requests of this run is reached",
-            Self::StoreUnavailable => "the store of shared limits is unavailable",
+            Self::StoreUnavailable => {
+                "the store of shared limits is unavailable, or has just started and grants nothing yet"
+            }
         }
     }
 
