@@ -1,5 +1,6 @@
 //! What a rejected request is told, as it goes over the wire.
 
+mod carried;
 mod forwarded;
 mod grpc;
 mod http;
