@@ -4,6 +4,7 @@ mod carried;
 mod forwarded;
 mod grpc;
 mod http;
+mod load;
 mod refusals;
 mod store;
 
