@@ -6,7 +6,7 @@ mod grpc;
 mod http;
 mod load;
 mod refusals;
-mod store;
+pub(super) mod store;
 
 use std::time::Duration;
 
