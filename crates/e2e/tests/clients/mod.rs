@@ -4,6 +4,7 @@ mod curl;
 mod grpcio;
 mod http;
 mod openai;
+mod orca;
 mod otlp;
 mod python;
 mod reqwest;
