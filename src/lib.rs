@@ -143,8 +143,9 @@ pub mod classify {
     #[cfg(feature = "axum")]
     pub use crate::admission::by_matched_path;
     pub use crate::admission::{
-        Classify, KeyExtractor, RequestHead, by_extension, by_forwarded_ip, by_grpc_method, by_grpc_service, by_header,
-        by_peer_ip, classify_fn, label_by_extension, partition_by_extension, paths,
+        Classify, KeyExtractor, RequestHead, by_baggage, by_extension, by_forwarded_ip, by_grpc_method,
+        by_grpc_service, by_header, by_peer_ip, classify_fn, demote_retries, label_by_extension,
+        partition_by_extension, paths,
     };
     pub use crate::keys::{LabelKey, PartitionKey};
 }

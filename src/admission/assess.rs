@@ -1,8 +1,10 @@
-//! How a response becomes an outcome.
+//! How a response becomes an outcome, and what else a layer does with it.
+
+use std::sync::Arc;
 
 use http::{Extensions, HeaderMap, Response, StatusCode};
 
-use super::{head::GRPC_STATUS, nesting};
+use super::{head::GRPC_STATUS, nesting, respond::load_reports::LoadReports};
 use crate::Outcome;
 
 /// The head of a response: everything but its body.
@@ -70,6 +72,14 @@ where
 }
 
 fn _obj_safe(_: &dyn Assess) {}
+
+/// What a layer does with responses.
+#[derive(Clone, Default)]
+pub(super) struct ForResponses {
+    /// What they mean; `None` stands for the default.
+    pub(super) assess: Option<Arc<dyn Assess>>,
+    pub(super) reports: Option<Arc<LoadReports>>,
+}
 
 /// The outcome by status code.
 ///

@@ -12,7 +12,10 @@ use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 
-use super::{Assess, assess::judge_trailers};
+use super::{
+    assess::{ForResponses, judge_trailers},
+    respond::load_reports::Format,
+};
 #[cfg(all(feature = "capture", feature = "introspect"))]
 use crate::runtime::CapturedLines;
 use crate::{Outcome, Timestamp, runtime::SlotGuard};
@@ -43,9 +46,9 @@ pub(super) struct Guard {
     outcome: Outcome,
     /// When the answer began, if its sample is taken with the end of its body.
     head: Option<Timestamp>,
-    /// Whether there may be trailers that say more, and what judges them unless that is the default.
+    /// Whether there may be trailers that say more, and what judges them, and reports in them, unless that is the default.
     trailers: bool,
-    assess: Option<Arc<dyn Assess>>,
+    responses: Option<Arc<ForResponses>>,
 }
 
 impl Guard {
@@ -55,24 +58,33 @@ impl Guard {
         outcome: Outcome,
         head: Option<Timestamp>,
         trailers: bool,
-        assess: Option<Arc<dyn Assess>>,
+        responses: Option<Arc<ForResponses>>,
     ) -> Self {
-        Self { permit, outcome, head, trailers, assess }
+        Self { permit, outcome, head, trailers, responses }
     }
 
     #[inline]
-    fn end(&mut self, trailers: Option<&HeaderMap>) {
-        if let Some(trailers) = trailers
-            && self.trailers
-            && judge_trailers(self.assess.as_deref(), trailers) == Outcome::Overload
-        {
+    fn end(&mut self, trailers: Option<&mut HeaderMap>) {
+        if let Some(trailers) = trailers {
+            self.read_trailers(trailers);
+        }
+        if self.permit.is_held() {
+            self.permit.give_back(self.outcome, self.head);
+        }
+    }
+
+    /// Learns what trailers say, and adds a load report to them if there is to be one.
+    fn read_trailers(&mut self, trailers: &mut HeaderMap) {
+        let responses = self.responses.as_deref();
+        if let Some(reports) = responses.and_then(|responses| responses.reports.as_ref()) {
+            reports.add(trailers, Format::Binary);
+        }
+        let assess = responses.and_then(|responses| responses.assess.as_deref());
+        if self.trailers && judge_trailers(assess, trailers) == Outcome::Overload {
             if self.permit.is_held() && self.permit.is_observed() {
                 self.permit.observe_late_overload();
             }
             self.outcome = Outcome::Overload;
-        }
-        if self.permit.is_held() {
-            self.permit.give_back(self.outcome, self.head);
         }
     }
 }
@@ -95,10 +107,10 @@ impl Drop for Guard {
 
 /// Ends a body, once.
 #[inline]
-fn end(guard: &mut Option<Guard>, trailers: Option<&HeaderMap>) {
+fn end(guard: &mut Option<Guard>, trailers: Option<&mut HeaderMap>) {
     if let Some(it) = guard {
         it.end(trailers);
-        if it.assess.is_none() {
+        if it.responses.is_none() {
             // The permit was given back: nothing is left to drop, and nothing looks for it once more.
             std::mem::forget(guard.take());
         }
@@ -127,12 +139,12 @@ where
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
         match self.project().kind.project() {
             KindProj::Inner { mut body, guard } => {
-                let frame = ready!(body.as_mut().poll_frame(cx));
-                match &frame {
+                let mut frame = ready!(body.as_mut().poll_frame(cx));
+                match &mut frame {
                     // The last frame is often the last thing that is asked for: no reader waits for `None` once the
                     // announced length is reached.
                     Some(Ok(frame)) if !frame.is_trailers() && !body.is_end_stream() => {}
-                    Some(Ok(frame)) => end(guard, frame.trailers_ref()),
+                    Some(Ok(frame)) => end(guard, frame.trailers_mut()),
                     Some(Err(_)) => drop(guard.take()),
                     None => end(guard, None),
                 }

@@ -2,16 +2,17 @@
 
 use std::{sync::Arc, time::Duration};
 
-use http::{Extensions, HeaderValue, Method, Response, StatusCode, Version, header::CONNECTION};
+use http::{Extensions, HeaderMap, HeaderValue, Method, Response, StatusCode, Version, header::CONNECTION};
 use http_body::Body;
 use tokio::time::Instant;
 
 use super::{
     Assess, Policy, ReleaseAt, RequestHead, SampleAt,
-    assess::judge,
+    assess::{ForResponses, judge},
     body::Guard,
     head::{GRPC_STATUS, is_grpc},
     nesting::{Inside, Pass},
+    respond::load_reports::{Format, asks_for_json},
 };
 use crate::{Outcome, runtime::SlotGuard, ticket::Ticket};
 
@@ -25,6 +26,9 @@ impl Special {
     /// The slot covers a pass of the request through its handle.
     const COVERS: u8 = 1 << 2;
     const GRPC: u8 = 1 << 3;
+    /// The response carries a load report.
+    const REPORTS: u8 = 1 << 4;
+    const JSON: u8 = 1 << 5;
 
     #[inline]
     pub(super) fn of(request: &RequestHead<'_>) -> Self {
@@ -35,6 +39,21 @@ impl Special {
     #[inline]
     pub(super) const fn is_grpc(self) -> bool {
         self.0 & Self::GRPC != 0
+    }
+
+    /// The response carries a load report, in the form that the request asks for.
+    pub(super) fn report_if(&mut self, reports: bool, headers: &HeaderMap) {
+        if reports {
+            self.0 |= Self::REPORTS | (u8::from(asks_for_json(headers)) * Self::JSON);
+        }
+    }
+
+    pub(super) const fn report_format(self) -> Format {
+        match self.0 & (Self::GRPC | Self::JSON) {
+            0 => Format::Text,
+            Self::JSON => Format::Json,
+            _ => Format::Binary,
+        }
     }
 
     /// The response tells the client to close its connection, if it can.
@@ -56,8 +75,8 @@ pub(super) fn close_connection<B>(response: &mut Response<B>) {
 pub(super) struct RequestContext {
     /// `None` while the request waits, and for exempt requests.
     pub(super) permit: Option<SlotGuard>,
-    /// What judges the response, unless that is the default.
-    pub(super) assess: Option<Arc<dyn Assess>>,
+    /// What is done with the response, unless that is the default.
+    pub(super) responses: Option<Arc<ForResponses>>,
     pub(super) policy: Policy,
     pub(super) special: Special,
     /// Whether the service was called.
@@ -107,20 +126,36 @@ impl RequestContext {
     #[inline(always)]
     pub(super) fn watch<B: Body>(&mut self, response: &mut Response<B>) -> Option<Guard> {
         let at_end = if self.is_usual() && is_usual(response) {
-            AtEnd { outcome: Outcome::Success, is_later: true, has_trailers: false }
+            AtEnd { outcome: Outcome::Success, is_later: true, has_trailers: false, reports: false }
         } else {
             self.watch_any(response)?
         };
         let permit = self.permit.take()?;
         let head = if at_end.is_later { Some(permit.observe_later()) } else { None };
-        let assess = if at_end.has_trailers { self.assess.take() } else { None };
-        Some(Guard::new(permit, at_end.outcome, head, at_end.has_trailers, assess))
+        let responses = if at_end.has_trailers || at_end.reports { self.responses.take() } else { None };
+        Some(Guard::new(permit, at_end.outcome, head, at_end.has_trailers, responses))
     }
 
     /// Whether nothing was set for this request that says what its response means.
     #[inline]
     fn is_usual(&self) -> bool {
-        self.special == Special(0) && self.policy == Policy::new() && self.assess.is_none() && self.pass.is_none()
+        self.special == Special(0) && self.policy == Policy::new() && self.responses.is_none() && self.pass.is_none()
+    }
+
+    fn assess(&self) -> Option<&dyn Assess> {
+        self.responses.as_ref()?.assess.as_deref()
+    }
+
+    /// Adds a load report to the head, if there is to be one. Returns whether it belongs into trailers instead.
+    fn report<B>(&self, response: &mut Response<B>) -> bool {
+        let reports = self.responses.as_ref().and_then(|responses| responses.reports.as_ref());
+        let Some(reports) = reports.filter(|_| self.special.0 & Special::REPORTS != 0) else { return false };
+        let headers = response.headers_mut();
+        let has_trailers = self.special.is_grpc() && is_grpc(headers) && !headers.contains_key(&GRPC_STATUS);
+        if !has_trailers {
+            reports.add(headers, self.special.report_format());
+        }
+        has_trailers
     }
 
     /// The same for any request and any response. Returns parts: a guard would be moved once more.
@@ -134,6 +169,7 @@ impl RequestContext {
                 close_connection(response);
             }
         }
+        let reports = self.report(response);
         let response = &*response;
         if let Some(own) = response.extensions().get::<Policy>() {
             self.policy = own.or(self.policy);
@@ -141,7 +177,7 @@ impl RequestContext {
         let policy = self.policy;
         // The permit is still here while the response is judged: that is foreign code.
         self.permit.as_ref()?;
-        let outcome = policy.learned(judge(self.assess.as_deref(), response, self.special.is_grpc()));
+        let outcome = policy.learned(judge(self.assess(), response, self.special.is_grpc()));
         let permit = self.permit.as_mut()?;
         let upgraded =
             response.status() == StatusCode::SWITCHING_PROTOCOLS || (is_connect && response.status().is_success());
@@ -161,7 +197,7 @@ impl RequestContext {
             && outcome != Outcome::Overload
             && is_grpc(response.headers())
             && !response.headers().contains_key(&GRPC_STATUS);
-        Some(AtEnd { outcome, is_later, has_trailers })
+        Some(AtEnd { outcome, is_later, has_trailers, reports })
     }
 }
 
@@ -172,6 +208,8 @@ struct AtEnd {
     is_later: bool,
     /// Whether trailers may say more.
     has_trailers: bool,
+    /// Whether trailers carry a load report.
+    reports: bool,
 }
 
 /// Whether this is a success with a short body, by all that a response can say.
@@ -276,8 +314,14 @@ mod tests {
         for (status, length) in (100..1_000).flat_map(|status| [0, 1, 16_384, 16_385].map(|length| (status, length))) {
             for policy in [Policy::new(), Policy::new().sample_at(SampleAt::BodyEnd)] {
                 let permit = Some(admission.try_admit(Ticket::new()).unwrap().into_slot());
-                let mut context =
-                    RequestContext { permit, assess: None, policy, special: Special(0), has_started: true, pass: None };
+                let mut context = RequestContext {
+                    permit,
+                    responses: None,
+                    policy,
+                    special: Special(0),
+                    has_started: true,
+                    pass: None,
+                };
                 let mut response = Response::new(Full::new(Bytes::from(vec![0; length])));
                 *response.status_mut() = StatusCode::from_u16(status).unwrap();
                 if context.is_usual() && is_usual(&response) {

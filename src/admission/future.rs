@@ -84,7 +84,7 @@ where
                         self.set(Self::Preparing { service, request, context });
                     }
                     Err(rejection) => {
-                        let response = waiting.handle().reject(&rejection, context.special.is_grpc(), &mut request);
+                        let response = waiting.handle().reject(&rejection, context.special, &mut request);
                         self.set(Self::Done { result: Some(Ok(response.map(AdmissionBody::rejected))) });
                     }
                 }

@@ -6,7 +6,10 @@ use bytes::Bytes;
 use http::{HeaderName, Response};
 use tower_layer::Layer;
 
-use super::{AdmissionService, HttpProtocol, Policy, Rejections, RequestHead, assess::Assess, classify::Classify};
+use super::{
+    AdmissionService, HttpProtocol, Policy, Rejections, RequestHead, assess::Assess, classify::Classify,
+    respond::load_reports::LoadReports,
+};
 use crate::{rejection::Rejection, runtime::Admission};
 
 /// Applies an [`Admission`] to a tower service.
@@ -36,7 +39,7 @@ impl AdmissionLayer {
         let http = HttpProtocol {
             admission: admission.clone(),
             classify: None,
-            assess: None,
+            responses: None,
             respond: None,
             rejections: Rejections::new(),
             exempt: None,
@@ -44,6 +47,7 @@ impl AdmissionLayer {
             policy: Policy::new(),
             max_upload: 64 * 1_024,
             annotates: false,
+            is_unusual: false,
         };
         Self { protocol: Arc::new(http), admission: admission.clone() }
     }
@@ -58,7 +62,7 @@ impl AdmissionLayer {
     /// Sets what a response means for the limit: [`ByStatus`](crate::response::ByStatus) unless set.
     #[must_use]
     pub fn assess(self, assess: impl Assess) -> Self {
-        self.with(|http| http.assess = Some(Arc::new(assess)))
+        self.with(|http| Arc::make_mut(http.responses.get_or_insert_default()).assess = Some(Arc::new(assess)))
     }
 
     /// Sets the built-in answers to rejected requests.
@@ -105,7 +109,32 @@ impl AdmissionLayer {
     /// ```
     #[must_use]
     pub fn annotate(self) -> Self {
-        self.with(|http| http.annotates = true)
+        self.with(|http| (http.annotates, http.is_unusual) = (true, true))
+    }
+
+    /// Reports the load of the handle with each response, rejections included, to load balancers that weigh servers by it: the
+    /// policy `client_side_weighted_round_robin` of Envoy, and `weighted_round_robin` of gRPC.
+    ///
+    /// HTTP gets the header `endpoint-load-metrics` as ORCA has it: `TEXT application_utilization:0.5,rps_fractional:12.5`, or JSON
+    /// where the request has `endpoint-load-metrics-format: JSON`. A call of gRPC gets `endpoint-load-metrics-bin` in its trailers
+    /// (gRFC A51).
+    ///
+    /// | field | what |
+    /// |---|---|
+    /// | `application_utilization` | requests in flight and waiting, divided by the limit: above 1 where requests wait |
+    /// | `rps_fractional` | requests that were admitted per second, of late; missing in the first second |
+    /// | `eps` | requests that were rejected per second, but for bounds of a caller; missing where there were none |
+    ///
+    /// A report is at most 100 ms old. A report of the service itself is left as it is. Exempt requests get none, nor do streams of
+    /// gRPC whose slot is free [at the head](crate::policy::ReleaseAt::ResponseHead). Off unless set: strangers would learn the load
+    /// too, so a proxy should remove the header.
+    #[must_use]
+    pub fn load_reports(self) -> Self {
+        self.with(|http| {
+            let reports = Some(Arc::new(LoadReports::new(http.admission.clone())));
+            Arc::make_mut(http.responses.get_or_insert_default()).reports = reports;
+            http.is_unusual = true;
+        })
     }
 
     /// Exempts the requests for which `exempt` is true: they don't wait, take no slot, and the limit learns nothing

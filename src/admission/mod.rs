@@ -27,8 +27,8 @@ pub use builder_ext::ServiceBuilderExt;
 #[cfg(feature = "axum")]
 pub use classify::by_matched_path;
 pub use classify::{
-    Classify, KeyExtractor, by_extension, by_forwarded_ip, by_grpc_method, by_grpc_service, by_header, by_peer_ip,
-    classify_fn, label_by_extension, partition_by_extension, paths,
+    Classify, KeyExtractor, by_baggage, by_extension, by_forwarded_ip, by_grpc_method, by_grpc_service, by_header,
+    by_peer_ip, classify_fn, demote_retries, label_by_extension, partition_by_extension, paths,
 };
 pub use context::Grant;
 pub use detach::{Detached, DetachedFuture, DetachedLayer};

@@ -8,13 +8,13 @@ use http_body::Body;
 
 use super::{
     BodyData, Deadline, Policy, Rejections, RequestHead, SampleAt,
-    assess::Assess,
+    assess::ForResponses,
     classify::Classify,
-    context::close_connection,
+    context::{Special, close_connection},
     head,
     nesting::{self, HandleId},
     policy::{grpc_timeout, seconds},
-    respond::NO_STORE,
+    respond::{NO_STORE, load_reports::LoadReports},
 };
 use crate::{
     rejection::Rejection,
@@ -27,8 +27,8 @@ use crate::{
 pub struct HttpProtocol {
     pub(super) admission: Admission,
     pub(super) classify: Option<Arc<dyn Classify>>,
-    /// What a response means; `None` stands for the default.
-    pub(super) assess: Option<Arc<dyn Assess>>,
+    /// What is done with responses; `None` stands for the defaults.
+    pub(super) responses: Option<Arc<ForResponses>>,
     pub(super) respond: Option<Respond>,
     pub(super) rejections: Rejections,
     pub(super) exempt: Option<Exempt>,
@@ -37,6 +37,8 @@ pub struct HttpProtocol {
     pub(super) max_upload: u64,
     /// Whether what was decided is left in extensions.
     pub(super) annotates: bool,
+    /// Whether each request takes the long way: what was decided is left in extensions, or the load is reported.
+    pub(super) is_unusual: bool,
 }
 
 type Respond = Arc<dyn Fn(&Rejection, &RequestHead<'_>) -> Option<Response<Bytes>> + Send + Sync>;
@@ -60,10 +62,15 @@ impl HttpProtocol {
         self.admission.shared.id()
     }
 
-    /// Returns what judges the responses, unless that is the default.
+    /// Returns what is done with responses, unless that is the default.
     #[inline]
-    pub(super) fn own_assess(&self) -> Option<Arc<dyn Assess>> {
-        self.assess.clone()
+    pub(super) fn for_responses(&self) -> Option<Arc<ForResponses>> {
+        self.responses.clone()
+    }
+
+    /// Returns what makes reports of the load, if they are asked for.
+    pub(super) fn reports(&self) -> Option<&LoadReports> {
+        self.responses.as_ref()?.reports.as_deref()
     }
 
     /// Fills in the ticket of a request.
@@ -110,22 +117,25 @@ impl HttpProtocol {
     pub(super) fn reject<B>(
         &self,
         rejection: &Rejection,
-        is_grpc: bool,
+        special: Special,
         request: &mut Request<B>,
     ) -> Response<BodyData> {
         let own = self.respond.as_ref().and_then(|respond| respond(rejection, &RequestHead::of(request)));
         // An answer of HTTP reaches a client of gRPC as a broken protocol.
-        let own = own.filter(|own| !is_grpc || head::is_grpc(own.headers()));
+        let own = own.filter(|own| !special.is_grpc() || head::is_grpc(own.headers()));
         let mut response = if let Some(response) = own {
             let mut response = response.map(BodyData::new);
             response.headers_mut().entry(CACHE_CONTROL).or_insert(NO_STORE);
             response
         } else {
-            self.rejections.respond(rejection, is_grpc, mem::take(request.headers_mut()))
+            self.rejections.respond(rejection, special.is_grpc(), mem::take(request.headers_mut()))
         };
         nesting::mark_rejection(response.extensions_mut());
         if self.annotates {
             response.extensions_mut().insert(rejection.clone());
+        }
+        if let Some(reports) = self.reports() {
+            reports.add(response.headers_mut(), special.report_format());
         }
         if request.method() == Method::HEAD {
             // Over HTTP/2 hyper sends what is here, and the client takes it for a violation of the protocol.

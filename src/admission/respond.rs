@@ -5,6 +5,8 @@
 //! protocol calls Trailers-Only: one HEADERS frame with status, message, `grpc-retry-pushback-ms` (gRFC A6) and, in
 //! `grpc-status-details-bin`, `google.rpc.RetryInfo`, `ErrorInfo` and `QuotaFailure`. A bare 429 would reach a gRPC client as `UNAVAILABLE` and be retried at once.
 
+pub(super) mod load_reports;
+
 use std::{fmt::Write, sync::LazyLock, time::Duration};
 
 use base64::{Engine, engine::general_purpose::STANDARD_NO_PAD};

@@ -75,7 +75,7 @@ where
             let entry = match SlotGuard::enter(shared, partition, &ticket) {
                 Some(permit) => {
                     let policy = http.policy(&request, special.is_grpc());
-                    if !policy.is_kept() && !http.annotates {
+                    if !policy.is_kept() && !http.is_unusual {
                         break 'decided http.context(special, Some(permit), policy);
                     }
                     Entry::Admit(permit)
@@ -113,7 +113,8 @@ enum Entered {
 impl HttpProtocol {
     /// Goes on with a request that the engine decided about, or whose handler may keep its slot.
     #[inline(never)]
-    fn enter<B: Body>(&self, request: &mut Request<B>, special: Special, entry: Entry<Arc<Self>>) -> Entered {
+    fn enter<B: Body>(&self, request: &mut Request<B>, mut special: Special, entry: Entry<Arc<Self>>) -> Entered {
+        special.report_if(self.reports().is_some(), request.headers());
         match entry {
             Entry::Admit(mut permit) => {
                 let policy = self.policy(request, special.is_grpc());
@@ -126,7 +127,7 @@ impl HttpProtocol {
                 let policy = self.policy(request, special.is_grpc());
                 Entered::Wait(waiting, self.context(special, None, policy))
             }
-            Entry::Reject(rejection) => Entered::Answer(self.reject(&rejection, special.is_grpc(), request)),
+            Entry::Reject(rejection) => Entered::Answer(self.reject(&rejection, special, request)),
         }
     }
 
@@ -145,7 +146,7 @@ impl HttpProtocol {
     #[expect(clippy::inline_always, reason = "measured: the context is made where it stays")]
     #[inline(always)]
     fn context(&self, special: Special, permit: Option<SlotGuard>, policy: Policy) -> RequestContext {
-        RequestContext { permit, assess: self.own_assess(), policy, special, has_started: false, pass: None }
+        RequestContext { permit, responses: self.for_responses(), policy, special, has_started: false, pass: None }
     }
 }
 

@@ -7,8 +7,11 @@ use tonic_health::{
     ServingStatus,
     pb::{HealthCheckRequest, health_check_response::ServingStatus as Told, health_client::HealthClient},
 };
-use tower_admission::{Admission, AdmissionLayer, DrainMode, classify::RequestHead, limit::Fixed};
+use tower_admission::{
+    Admission, AdmissionLayer, ClassLimits, DrainMode, Reason, Rules, Ticket, classify::RequestHead, limit::Fixed,
+};
 
+use super::wire::store;
 use crate::support::{bounded, grpc::connect, server::Server};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -49,4 +52,29 @@ async fn it_says_so_as_soon_as_the_handle_leaves_or_drains() {
         server.stop().await;
         control.stop().await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_store_that_is_gone_changes_nothing_of_it() {
+    let rules = Rules::new().default_limits(ClassLimits::new().max_in_flight(2));
+    let admission = store::gone(Admission::builder().limit(Fixed::new(9)).rules(rules)).build().unwrap();
+    let (reporter, service) = tonic_health::server::health_reporter();
+    let leaving = admission.clone();
+    tokio::spawn(async move {
+        leaving.leaving().await;
+        reporter.set_service_status("", ServingStatus::NotServing).await;
+    });
+    let server = Server::tonic(Tonic::builder().add_service(service)).await;
+    let mut health = HealthClient::new(connect(server.address).await);
+    let mut watched = health.watch(HealthCheckRequest::default()).await.unwrap().into_inner();
+    assert_eq!(watched.message().await.unwrap().unwrap().status(), Told::Serving);
+    drop(admission.admit(Ticket::new()).await.unwrap());
+    let refused = admission.admit(Ticket::new()).await.unwrap_err();
+    assert_eq!((refused.reason(), admission.is_ready()), (Reason::StoreUnavailable, true));
+    assert_eq!(health.check(HealthCheckRequest::default()).await.unwrap().into_inner().status(), Told::Serving);
+    admission.drain(DrainMode::RejectWaiting);
+    let next = bounded("the next status", watched.message()).await.unwrap().unwrap();
+    assert_eq!(next.status(), Told::NotServing, "the first change");
+    drop((health, watched));
+    server.stop().await;
 }

@@ -63,8 +63,8 @@ impl Settings {
 }
 
 fn labels(labels: &Labels) -> Result<Value, String> {
-    if labels.matching() != Labels::new().matching() || labels.enforce_workers {
-        return Err("matching of labels by patterns, or workers whose slots bind".to_owned());
+    if labels.matching() != Labels::new().matching() || labels.enforce_workers || labels.caps_reject {
+        return Err("matching of labels by patterns, caps that reject, or workers whose slots bind".to_owned());
     }
     if !labels.only.is_empty() {
         return Err("caps and weights for one namespace".to_owned());

@@ -3,10 +3,12 @@
 //! A classifier fills in the [`Ticket`] of a request. A request without a partition is in the default partition. The
 //! built-in classifiers neither panic nor answer a request.
 
+mod carried;
 mod forwarded;
 
 use std::{borrow::Cow, collections::HashMap, fmt, marker::PhantomData};
 
+pub use carried::{by_baggage, demote_retries};
 pub use forwarded::{by_forwarded_ip, by_peer_ip};
 use http::HeaderName;
 

@@ -5,13 +5,11 @@ use crate::runtime::{
     core::{lock, shielded},
     shared::Shared,
 };
-#[cfg(feature = "introspect")]
 use crate::{Timestamp, engine::Engine};
 
 impl Shared {
     /// Looks at the engine in one turn, for [introspection](crate::docs::introspection): what is shown and what is
     /// published are two views of the same state.
-    #[cfg(feature = "introspect")]
     pub(crate) fn look<R>(&self, look: impl FnOnce(&Engine, Timestamp) -> R) -> R {
         self.look_at_store();
         let now = self.time.now();

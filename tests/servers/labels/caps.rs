@@ -90,3 +90,34 @@ async fn a_label_without_a_cap_uses_the_whole_limit() {
     at_rest(&admission, &probe).await;
     server.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_label_at_its_cap_is_refused_at_once_where_caps_reject() {
+    let labels = Labels::new().cap(9).label_cap("capped", CAP).caps_reject(true);
+    let (admission, probe) = (capped().labels(labels).build().unwrap(), Probe::closed());
+    let (server, _) = serve(&admission, &probe).await;
+    let tenant = |name| request("/held", &[("x-tenant", name)]);
+    let capped: Vec<_> = (0..CAP).map(|_| send(&server, tenant("capped"))).collect();
+    eventually("as many of the label run as may", || probe.running() == CAP).await;
+    for _ in 0..2 {
+        let (status, retry_after, body) = bounded("one more", send(&server, tenant("capped"))).await.unwrap();
+        assert_eq!((status, retry_after.is_some()), (429, true));
+        assert!(body.contains(r#""reason":"label_cap""#), "{body}");
+    }
+    let rules = &admission.label("", "capped").unwrap().rules;
+    assert_eq!(rules.iter().map(|rule| (&*rule.rule, &*rule.when_full)).collect::<Vec<_>>(), [("label_cap", "reject")]);
+    // For the limit, labels below their caps wait as ever.
+    let others: Vec<_> = (0..9).map(|_| send(&server, tenant("other"))).collect();
+    eventually("two of them wait", || admission.snapshot().waiting == 2).await;
+    let (status, ..) = bounded("one more", send(&server, tenant("capped"))).await.unwrap();
+    assert_eq!(status, 429);
+    probe.release();
+    for one in capped.into_iter().chain(others) {
+        assert_eq!(bounded("the label", one).await.unwrap().0, 200);
+    }
+    let again = send(&server, tenant("capped"));
+    assert_eq!(bounded("there is room again", again).await.unwrap().0, 200);
+    at_rest(&admission, &probe).await;
+    assert_eq!(admission.label("", "capped").unwrap().rejected, 3);
+    server.stop().await;
+}

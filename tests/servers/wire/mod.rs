@@ -1,10 +1,12 @@
 //! What a rejected request is told, as it goes over the wire.
 
+mod carried;
 mod forwarded;
 mod grpc;
 mod http;
+mod load;
 mod refusals;
-mod store;
+pub(super) mod store;
 
 use std::time::Duration;
 

@@ -46,10 +46,20 @@ settings! {
         ///
         /// No bound unless set. Further requests wait, without blocking other labels. Where requests may not wait, they
         /// are rejected with [`LabelCap`](tower_admission_engine::Reason::LabelCap). For a 429 at once, whether they may wait or
-        /// not, set a [rule](tower_admission_engine::settings::Cap::reject) instead.
+        /// not, set [`caps_reject`](Self::caps_reject).
         pub cap: Option<usize> = None => |requests: impl Into<Option<usize>>| requests.into(),
         /// How many requests of these labels may run, in any namespace; `"none"` is no bound.
         pub caps: BTreeMap<String, Option<usize>> = BTreeMap::new(),
+        /// Whether a request that comes while its label is at its cap is rejected at once (429 over HTTP) instead of waiting.
+        ///
+        /// False unless set. It is for the caps of this table; a [rule](tower_admission_engine::settings::Cap::reject) says so for
+        /// itself. A request that waits for the limit keeps its place, also where its label is full by then.
+        ///
+        /// ```
+        /// // Four requests of each label run, a fifth is told to come back.
+        /// let labels = tower_admission::Labels::new().cap(4).caps_reject(true);
+        /// ```
+        pub caps_reject: bool = false => |reject: bool| reject,
         /// The weight of labels without a weight of their own: turns per turn of a label of weight 1.
         ///
         /// 1 unless set.
@@ -242,6 +252,7 @@ impl Labels {
             max_waiting_per_run: self.max_waiting_per_run,
             wait: Some(self.max_wait),
             default,
+            caps_reject: self.caps_reject,
             enforce_workers: self.enforce_workers,
             metrics: self.metrics,
             named: named.map(|(namespace, label)| (namespace.unwrap_or_default().into(), (*label).into())).collect(),

@@ -1,18 +1,11 @@
 //! The client library of Python, which is that of C: it decodes the details, and retries when it is told to.
 
-use std::{
-    fs,
-    net::SocketAddr,
-    path::PathBuf,
-    process::Command,
-    sync::{Mutex, PoisonError, atomic::Ordering},
-};
+use std::sync::atomic::Ordering;
 
 use admission_testkit::grpc::{Served, Unary};
-use serde_json::Value;
 use tower_admission::{Admission, ClassLimits, Rate, Reason, Rules, limit::Fixed};
 
-use super::serve;
+use super::{python::run, serve};
 
 const PACKAGES: [&str; 2] = ["grpcio==1.85.3", "grpcio-status==1.85.3"];
 
@@ -43,35 +36,6 @@ except grpc.RpcError as error:
     print(json.dumps(dict(code=error.code().name, unpacked=unpacked, seconds=seconds, pushback=pushback, why=why, quota=quota)))
 "#;
 
-/// The folder in which the packages are installed, once, at the versions named here.
-fn packages() -> PathBuf {
-    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("grpcio");
-    let (wanted, installed) = (PACKAGES.join(" "), folder.join("installed"));
-    if fs::read_to_string(&installed).is_ok_and(|found| found == wanted) {
-        return folder;
-    }
-    let mut pip = Command::new("python3");
-    let output = pip.args(["-m", "pip", "install", "--quiet", "--target"]).arg(&folder).args(PACKAGES).output();
-    let output =
-        output.unwrap_or_else(|error| panic!("python3 is needed for this test; .ci/test installs it: {error}"));
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "pip is needed for this test, .ci/test installs it: {told}");
-    fs::write(installed, wanted).unwrap();
-    folder
-}
-
-async fn call(address: SocketAddr, timeout: &'static str) -> Value {
-    let output = tokio::task::spawn_blocking(move || {
-        let mut python = Command::new("python3");
-        python.args(["-c", CALL, &address.to_string(), timeout]).env("PYTHONPATH", packages()).output().unwrap()
-    });
-    let output = output.await.unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    serde_json::from_slice(&output.stdout).unwrap()
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn it_decodes_when_to_retry_and_does_so_only_where_there_is_time() {
     // Starts per minute, seconds that the caller has, requests that come: those of the second call are one or two.
@@ -80,8 +44,7 @@ async fn it_decodes_when_to_retry_and_does_so_only_where_there_is_time() {
         let admission = Admission::builder().limit(Fixed::new(9)).rules(rules).build().unwrap();
         let unary = Unary(|_| async { Ok(String::new()) });
         let (address, came) = serve(&admission, Served(unary), true).await;
-        tokio::task::spawn_blocking(packages).await.unwrap();
-        let told = call(address, timeout).await;
+        let told = run(&PACKAGES, CALL, [address.to_string(), timeout.to_owned()]).await;
         assert_eq!(came.load(Ordering::SeqCst), expected, "{told}");
         if expected == 3 {
             assert_eq!(told, serde_json::json!({}), "it was served when it came back");

@@ -1,7 +1,13 @@
-//! gRPC clients of others: what they make of a refusal.
+//! Clients of others: what they make of a refusal, and of a report of the load.
 
+mod curl;
 mod grpcio;
+mod http;
+mod openai;
+mod orca;
 mod otlp;
+mod python;
+mod reqwest;
 
 use std::{
     net::SocketAddr,
@@ -11,7 +17,7 @@ use std::{
     },
 };
 
-use http::{Request, Response};
+use ::http::{Request, Response};
 use tokio::net::TcpListener;
 use tonic::{
     body::Body,

@@ -230,6 +230,8 @@ pub struct LabelPlan {
     pub rules: HashMap<(Option<Box<str>>, Box<str>), LabelRule>,
     /// Patterns for labels without a rule of their own: caps, the largest number for none, and weights.
     pub patterns: Option<(ByLabel<usize>, ByLabel<u32>)>,
+    /// Whether a request is rejected at once while its label is at a cap of these settings.
+    pub caps_reject: bool,
     /// Whether the slots that workers report bound what runs.
     pub enforce_workers: bool,
     /// Labels that have metrics of their own, and those that settings name, by namespace and label.
@@ -248,6 +250,7 @@ impl Default for LabelPlan {
             default: LabelRule::default(),
             rules: HashMap::new(),
             patterns: None,
+            caps_reject: false,
             enforce_workers: false,
             metrics: 0,
             named: Vec::new(),

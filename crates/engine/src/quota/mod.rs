@@ -21,7 +21,10 @@ use crate::{
     Timestamp,
     deadlines::Deadlines,
     ids::{ClassId, LabelId, MeterId, RuleClassId},
-    plan::{LabelPlan, rules::RulesPlan},
+    plan::{
+        LabelPlan,
+        rules::{RulesPlan, WhenFull},
+    },
     stall::Stall,
     tokens::{ExhaustedRule, FlowTag, Holder, InForce, Marks, Settled, Subject},
 };
@@ -239,7 +242,11 @@ impl Quotas {
 
     /// Returns each rule that counts a label, and the two bounds that are set elsewhere.
     pub(crate) fn rules_of(&self, now: Timestamp, label: &Label) -> Vec<RuleSnapshot> {
-        let own = label.rule().cap.map(|cap| RuleSnapshot::cap("label_cap", cap, label.running(), "labels"));
+        let when_full = if self.labels.plan().caps_reject { WhenFull::Reject } else { WhenFull::Queue };
+        let own = label.rule().cap.map(|cap| RuleSnapshot {
+            when_full: when_full.as_str().into(),
+            ..RuleSnapshot::cap("label_cap", cap, label.running(), "labels")
+        });
         let workers = label.workers().filter(|_| self.labels.plan().enforce_workers);
         let slots = workers.map(|it| RuleSnapshot::cap("worker_slots", it.slots(), label.running(), "workers"));
         self.rules.view(now, label).into_iter().chain(own).chain(slots).collect()

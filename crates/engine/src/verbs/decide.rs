@@ -127,7 +127,11 @@ impl Engine {
         }
         if let Some(subject) = ask.subject.as_ref().filter(|subject| !subject.label.is_empty()) {
             let plan = self.quotas.label_plan();
-            if self.quotas.label(label).waiting() >= plan.max_waiting {
+            let of_label = self.quotas.label(label);
+            if plan.caps_reject && of_label.rule().cap.is_some_and(|cap| of_label.running() >= cap) {
+                return stops(Reason::LabelCap);
+            }
+            if of_label.waiting() >= plan.max_waiting {
                 return stops(Reason::LabelQueueFull);
             }
             let of_run = |run| self.queue.of_run(self.queue.find_run(subject.namespace, run));

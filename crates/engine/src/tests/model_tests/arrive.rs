@@ -101,6 +101,10 @@ impl Model {
         let bounds = &self.setup.labels;
         let waiting = |who: &dyn Fn(&Person) -> bool| self.people.iter().filter(|it| it.waits() && who(it)).count();
         if label > 0 {
+            let is_capped = self.rule(label).cap.is_some_and(|cap| self.running_of(label) >= cap);
+            if bounds.caps_reject() && is_capped && self.mistake != Mistake::IgnoresCapsThatReject {
+                return Err(Reason::LabelCap);
+            }
             let of_label = waiting(&|person| person.label == label);
             if of_label >= bounds.max_waiting && self.mistake != Mistake::IgnoresLabelBound {
                 return Err(Reason::LabelQueueFull);

@@ -95,11 +95,17 @@ impl LabelSetup {
             default: self.default,
             patterns: None,
             rules,
+            caps_reject: self.caps_reject(),
             enforce_workers: self.enforce_workers,
             // What is counted for metrics changes no decision.
             metrics: self.max_labels % 4,
             named: Vec::new(),
         }
+    }
+
+    /// Whether caps of labels reject: in one of eight settings, since less waits then.
+    pub(super) const fn caps_reject(&self) -> bool {
+        self.max_waiting_per_run == 3
     }
 
     /// Returns the rule of a label: the last one that names its namespace, else the last one for its name alone.
@@ -180,6 +186,7 @@ pub(super) enum Mistake {
     NeverPushesOut,
     IgnoresSharesOfPlaces,
     OvertakesItsOwnGate,
+    IgnoresCapsThatReject,
     IgnoresRunBound,
     IgnoresLabelBound,
     IgnoresLabelWait,
@@ -197,7 +204,7 @@ pub(super) enum Mistake {
 }
 
 impl Mistake {
-    pub(super) const ALL: [Self; 32] = [
+    pub(super) const ALL: [Self; 33] = [
         Self::LastComeFirstServed,
         Self::ForgetsWhoIsOwed,
         Self::KeepsNothing,
@@ -216,6 +223,7 @@ impl Mistake {
         Self::NeverPushesOut,
         Self::IgnoresSharesOfPlaces,
         Self::OvertakesItsOwnGate,
+        Self::IgnoresCapsThatReject,
         Self::IgnoresRunBound,
         Self::IgnoresLabelBound,
         Self::IgnoresLabelWait,

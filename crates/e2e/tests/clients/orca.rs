@@ -1,0 +1,93 @@
+//! The policy `weighted_round_robin` of gRPC: it weighs servers by the load that they report.
+
+use std::time::Duration;
+
+use admission_testkit::grpc::{Codec, Served, Unary};
+use http::uri::PathAndQuery;
+use tonic::{
+    client::Grpc,
+    transport::{
+        Endpoint,
+        server::{Server, TcpIncoming},
+    },
+};
+use tower_admission::{Admission, AdmissionLayer, limit::Fixed};
+
+use super::python::run;
+
+const PACKAGES: [&str; 2] = ["xds-protos==1.85.0", "grpcio==1.85.3"];
+
+/// Calls two servers for 4 s, six calls at a time. Prints how many calls of the last 2 s each answered.
+const CALL: &str = r#"
+import collections, json, sys, time, grpc
+from concurrent.futures import ThreadPoolExecutor
+policy = dict(weighted_round_robin=dict(blackoutPeriod="0.1s", weightUpdatePeriod="0.1s"))
+config = json.dumps(dict(loadBalancingConfig=[policy]))
+options = [("grpc.service_config", config), ("grpc.default_authority", "localhost")]
+channel = grpc.insecure_channel("ipv4:" + ",".join(sys.argv[1:]), options=options)
+call = channel.unary_unary("/test.Unary/Call", request_serializer=bytes, response_deserializer=bytes)
+started, counts = time.monotonic(), collections.Counter()
+def work():
+    while (passed := time.monotonic() - started) < 4:
+        server = call(b"", timeout=5)[-1:].decode()
+        if passed > 2: counts[server] += 1
+with ThreadPoolExecutor(6) as threads:
+    # Raises what a thread failed with.
+    for ended in [threads.submit(work) for _ in range(6)]: ended.result()
+print(json.dumps(counts))
+"#;
+
+/// Prints the fields of a report, which the library keeps from the callers of its own calls.
+const READ: &str = r#"
+import base64, json, sys
+from xds.data.orca.v3.orca_load_report_pb2 import OrcaLoadReport
+report = OrcaLoadReport.FromString(base64.b64decode(sys.argv[1] + "=="))
+print(json.dumps(dict((field.name, value) for field, value in report.ListFields())))
+"#;
+
+/// A server of this name, each of whose calls takes 20 ms.
+async fn serve(name: &'static str, limit: usize, reports: bool) -> String {
+    let admission = Admission::builder().limit(Fixed::new(limit)).queue(9).build().unwrap();
+    let layer = AdmissionLayer::new(&admission);
+    let layer = if reports { layer.load_reports() } else { layer };
+    let unary = Unary(move |_| async move {
+        // The work that is modelled.
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        Ok(name.to_owned())
+    });
+    let incoming = TcpIncoming::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let address = incoming.local_addr().unwrap();
+    let server = Server::builder().layer(layer).add_service(Served(unary));
+    tokio::spawn(server.serve_with_incoming(incoming));
+    address.to_string()
+}
+
+/// The part of the calls that the server with three quarters of the room gets, and its address.
+async fn part(reports: bool) -> (f64, String) {
+    let addresses = [serve("a", 2, reports).await, serve("b", 6, reports).await];
+    let counts = run(&PACKAGES, CALL, addresses.clone()).await;
+    let count = |name: &str| counts[name].as_f64().unwrap_or_default();
+    let [_, largest] = addresses;
+    (count("b") / (count("a") + count("b")), largest)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn it_sends_most_calls_where_most_room_is() {
+    let ((part, address), (in_turns, _)) = tokio::join!(part(true), part(false));
+    assert!((0.45..0.55).contains(&in_turns), "the control: {in_turns}");
+    assert!(part > 0.62, "{part}");
+
+    let channel = Endpoint::from_shared(format!("http://{address}")).unwrap().connect().await.unwrap();
+    let mut client = Grpc::new(channel);
+    client.ready().await.unwrap();
+    let path = PathAndQuery::from_static("/test.Unary/Call");
+    // A report is at most 100 ms old.
+    tokio::time::sleep(Duration::from_millis(150)).await;
+    let answer = client.unary(tonic::Request::new(String::new()), path, Codec::default()).await.unwrap();
+    let encoded = answer.metadata().get_bin("endpoint-load-metrics-bin").unwrap().as_encoded_bytes().to_vec();
+    let report = run(&PACKAGES, READ, [String::from_utf8(encoded).unwrap()]).await;
+    assert_eq!(report.as_object().map(serde_json::Map::len), Some(2), "{report}");
+    assert_eq!(report["application_utilization"], 1.0 / 6.0, "this call alone");
+    let rate = report["rps_fractional"].as_f64().unwrap();
+    assert!((5.0..=400.0).contains(&rate), "{report}");
+}
