@@ -139,15 +139,13 @@ impl Labels {
         Self::default()
     }
 
-    /// Bounds the requests in flight of this label, in any namespace: `None` is no bound. Counted in this process alone, as
-    /// [`cap`](Self::cap).
+    /// Bounds the requests in flight of this label, in any namespace: `None` is no bound. As [`cap`](Self::cap), in this process alone.
     pub fn label_cap(mut self, label: impl Into<String>, requests: impl Into<Option<usize>>) -> Self {
         self.caps.insert(label.into(), requests.into());
         self
     }
 
-    /// Bounds the requests in flight of this label in this namespace: `None` is no bound. Counted in this process alone, as
-    /// [`cap`](Self::cap).
+    /// Bounds the requests in flight of this label in this namespace: `None` is no bound.
     pub fn label_cap_in(
         mut self,
         namespace: impl Into<String>,
