@@ -52,6 +52,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             assert_eq!(status.code(), Code::ResourceExhausted);
             println!("{:?}: {}", status.code(), status.message());
             println!("grpc-retry-pushback-ms: {:?}", status.metadata().get("grpc-retry-pushback-ms"));
+            // `tonic_types::StatusExt::get_details_retry_info` reads it.
+            let has_retry_info = String::from_utf8_lossy(status.details()).contains("google.rpc.RetryInfo");
+            println!("details: {} bytes, with google.rpc.RetryInfo: {has_retry_info}", status.details().len());
         }
     }
     drop(watch);

@@ -41,6 +41,12 @@
 //! Without any setting it is one line: `AdmissionLayer::new(&Admission::builder().build()?)` [learns how many requests
 //! can run](docs::tuning#nothing-set), from 20 on; further requests wait for at most half a second.
 //!
+//! # Without HTTP
+//!
+//! Where no server brings the requests, such as in a worker that takes jobs from a queue, [`admit`](Admission::admit) gives a [`Permit`]
+//! for each, before its task is spawned. It moves into the task and says how the work went: [`finish`](Permit::finish). From a permit
+//! that is dropped the limit learns next to nothing. `examples/worker.rs` is such a program.
+//!
 //! # One request
 //!
 //! ```text

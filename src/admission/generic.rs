@@ -127,6 +127,21 @@ impl<Res, Err> AssessResult<Res, Err> for OkIsSuccess {
 impl AdmissionLayer {
     /// The layer of the same handle for services that are not HTTP: rejections are errors. All other settings are
     /// reset.
+    ///
+    /// Errors of the service count as cancelled: a slow error is evidence of load, a fast one is none. Where an error means overload,
+    /// say so with `.assess(…)`. Its closure takes `Result<&Response, &Error>` and returns an [`Outcome`]:
+    ///
+    /// ```
+    /// use std::io::{Error, ErrorKind};
+    /// use tower_admission::{Admission, AdmissionLayer, Outcome};
+    ///
+    /// # let admission = Admission::builder().build().unwrap();
+    /// let layer = AdmissionLayer::new(&admission).generic().assess(|result: Result<&String, &Error>| match result {
+    ///     Ok(_) => Outcome::Success,
+    ///     Err(error) if error.kind() == ErrorKind::TimedOut => Outcome::Overload,
+    ///     Err(_) => Outcome::Cancelled,
+    /// });
+    /// ```
     pub fn generic(self) -> AdmissionLayer<GenericProtocol> {
         AdmissionLayer {
             protocol: Arc::new(GenericProtocol::new(self.admission.clone())),

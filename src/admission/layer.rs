@@ -74,6 +74,9 @@ impl AdmissionLayer {
     /// Sets a function that answers rejected requests; `None` stands for the built-in answer. The body is a text or bytes. An
     /// answer without `Cache-Control` gets `Cache-Control: no-store`.
     ///
+    /// Answers are for HTTP. A gRPC call gets the [built-in status](crate::response::Rejections), unless the content type of the
+    /// answer begins with `application/grpc`.
+    ///
     /// ```
     /// use http::Response;
     /// use tower_admission::{Admission, AdmissionLayer};

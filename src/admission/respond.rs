@@ -34,6 +34,9 @@ pub(super) const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 
 /// The built-in answers to rejected requests, and their settings.
 ///
+/// In gRPC, refusals by a limit, a cap or a rate carry `google.rpc.RetryInfo`: exporters of OpenTelemetry (OTLP) retry
+/// `RESOURCE_EXHAUSTED` only with it. No setting is needed, and [`bare`](Self::bare) does not remove it.
+///
 /// For answers of your own see [`AdmissionLayer::respond`](crate::AdmissionLayer::respond).
 #[derive(Clone, Debug)]
 #[must_use]
@@ -115,7 +118,7 @@ impl Rejections {
 
     /// Answers HTTP with the status and `Cache-Control: no-store` alone, without a body: the cheapest rejection.
     ///
-    /// Clients then don't learn when to come back.
+    /// Such clients then don't learn when to come back. Statuses of gRPC stay as they are.
     pub const fn bare(mut self) -> Self {
         self.headers = false;
         self

@@ -70,7 +70,7 @@ pub struct Admission {
 }
 
 impl Admission {
-    /// Starts with the defaults: a fixed limit of 100, no queue, one partition.
+    /// Starts with the defaults: a learned limit, from 20 on, no queue, one partition.
     pub fn builder() -> AdmissionBuilder {
         AdmissionBuilder::default()
     }

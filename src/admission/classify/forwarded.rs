@@ -12,7 +12,29 @@ use super::KeyExtractor;
 use crate::admission::RequestHead;
 
 /// A key from the IP address of the connection: a `SocketAddr` in the extensions of the request, or axum's
-/// `ConnectInfo` with the feature `axum`. Missing without either.
+/// `ConnectInfo` with the feature `axum`.
+///
+/// Needs `into_make_service_with_connect_info::<SocketAddr>()` and, with axum, the feature `axum`. Without either the key is missing,
+/// and all such requests share one label, with one rate and one cap.
+///
+#[cfg_attr(feature = "axum", doc = "```no_run")]
+#[cfg_attr(not(feature = "axum"), doc = "```ignore")]
+/// use std::net::SocketAddr;
+/// use axum::{Router, routing::get};
+/// use tower_admission::{Admission, AdmissionLayer, Cap, ClassLimits, Rules, classify::by_peer_ip};
+///
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let each = ClassLimits::new().max_in_flight(Cap::from(4).reject()); // of each address
+/// let admission = Admission::builder().rules(Rules::new().default_limits(each)).build()?;
+/// let app: Router = Router::new()
+///     .route("/", get(async || "ok"))
+///     .layer(AdmissionLayer::new(&admission).classify(by_peer_ip().as_label()));
+/// let listener = tokio::net::TcpListener::bind("127.0.0.1:3000").await?;
+/// axum::serve(listener, app.into_make_service_with_connect_info::<SocketAddr>()).await?;
+/// # Ok(())
+/// # }
+/// ```
 ///
 /// With tonic's own server use `by_extension(|info: &TcpConnectInfo| ...)`.
 pub fn by_peer_ip() -> KeyExtractor {

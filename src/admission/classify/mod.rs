@@ -239,6 +239,9 @@ impl fmt::Debug for KeyExtractor {
 /// Callers can send any header: let a gateway set it, or put the layer behind the authentication and take the key from
 /// an extension.
 ///
+/// [Several tenants](crate::docs::tenants#n-in-flight-for-each-tenant-429-beyond) has a recipe for the partition and the label from one
+/// header.
+///
 /// # Panics
 ///
 /// If `name` can't be the name of a header.

@@ -27,8 +27,11 @@ pub enum DrainMode {
 }
 
 impl Admission {
-    /// Drains the handle: new requests are rejected with [`Reason::Draining`](crate::Reason::Draining), running
-    /// requests go on to their end. There is no way back.
+    /// Drains the handle at once, for servers whose clients retry elsewhere. Behind a load balancer use [`leave`](Self::leave), as the
+    /// example does; [Kubernetes](crate::docs::kubernetes) has the whole sequence.
+    ///
+    /// New requests are rejected with [`Reason::Draining`](crate::Reason::Draining), running requests go on to their end. There is no
+    /// way back.
     ///
     /// Call it when the signal to stop has come, before the server is told to stop accepting connections, and wait for
     /// [`drained`](Self::drained) with a bound.
@@ -42,7 +45,8 @@ impl Admission {
     /// axum::serve(listener, app)
     ///     .with_graceful_shutdown(async move {
     ///         tokio::signal::ctrl_c().await.ok();
-    ///         handle.drain(DrainMode::RejectWaiting);
+    ///         drop(handle.leave(DrainMode::ServeWaiting));                // drains after `drain_after`: 0 unless set
+    ///         tokio::time::sleep(std::time::Duration::from_secs(8)).await; // until the load balancer has noticed
     ///     })
     ///     .await
     /// # }

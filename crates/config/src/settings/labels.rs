@@ -47,6 +47,9 @@ settings! {
         /// No bound unless set. Further requests wait, without blocking other labels. Where requests may not wait, they
         /// are rejected with [`LabelCap`](tower_admission_engine::Reason::LabelCap). For a 429 at once, whether they may wait or
         /// not, set [`caps_reject`](Self::caps_reject).
+        ///
+        /// Counted in this process alone, also with a store. For a cap over all instances use
+        /// [`Rules::override_key(label, "*", …)`](tower_admission_engine::settings::Rules::override_key).
         pub cap: Option<usize> = None => |requests: impl Into<Option<usize>>| requests.into(),
         /// How many requests of these labels may run, in any namespace; `"none"` is no bound.
         pub caps: BTreeMap<String, Option<usize>> = BTreeMap::new(),
@@ -146,7 +149,7 @@ impl Labels {
         Self::default()
     }
 
-    /// Bounds the requests in flight of this label, in any namespace: `None` is no bound.
+    /// Bounds the requests in flight of this label, in any namespace: `None` is no bound. As [`cap`](Self::cap), in this process alone.
     pub fn label_cap(mut self, label: impl Into<String>, requests: impl Into<Option<usize>>) -> Self {
         self.caps.insert(label.into(), requests.into());
         self

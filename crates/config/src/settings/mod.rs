@@ -25,7 +25,7 @@ use tower_admission_engine::{limit::Limit, rules::OnStoreFailure};
 pub struct Settings {
     /// Settings that are the same in code and in files. The others of a file are below, as code has them.
     pub values: AdmissionConfig,
-    /// Where it is not set, it is learned if the patience of the callers is known, and else fixed.
+    /// Where it is not set, `two_point` learns it.
     pub limit: Option<Limit>,
     /// A limit that only says what it would do.
     pub shadow: Option<Limit>,

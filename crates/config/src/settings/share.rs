@@ -40,7 +40,9 @@ impl Share {
         self.percent > 0.0 && self.percent < 1.0
     }
 
-    /// Makes the share a hard cap, even while the server is idle: [`PartitionMode::HardCap`].
+    /// Makes the share a hard cap, even while the server is idle: [`PartitionMode::HardCap`]. Further requests wait like any other; with
+    /// `shed` they get 429 (`partition_cap`). For a 429 at once beside a queue, use a
+    /// [`Cap::reject`](tower_admission_engine::settings::Cap::reject) rule.
     pub const fn hard_cap(self) -> Self {
         self.with_mode(PartitionMode::HardCap)
     }

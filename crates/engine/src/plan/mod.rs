@@ -119,6 +119,9 @@ pub enum PartitionMode {
     #[default]
     Burst,
     /// Never runs more than its share, even if the server is idle.
+    ///
+    /// Further requests wait like any other; with `shed` they get 429 (`partition_cap`). For a 429 at once beside a queue, use a
+    /// [`Cap::reject`](crate::settings::Cap::reject) rule.
     HardCap,
     /// May use idle capacity; below its share it is admitted at once, *even at the limit*.
     ///

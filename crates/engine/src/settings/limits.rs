@@ -158,6 +158,9 @@ impl From<usize> for Cap {
 }
 
 /// A bound on the requests that start per minute, or [per second](Self::per_second), and what happens to a further request.
+///
+/// Each refusal hands out the next start that none was promised yet, as its `Retry-After`, for ten minutes ahead. So callers that don't
+/// heed it are sent away for ever longer. Of a shared rate each process promises by itself.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[must_use]
 pub struct Rate {
@@ -292,7 +295,8 @@ impl ClassLimits {
         Self::default()
     }
 
-    /// Bounds the requests in flight of one label. Further requests of the label wait, without blocking other labels.
+    /// Bounds the requests in flight of one label. Further requests of the label wait, without blocking other labels. Requests without a
+    /// label count as one label together.
     pub fn max_in_flight(mut self, cap: impl Into<Cap>) -> Self {
         self.in_flight = Some(cap.into());
         self

@@ -68,7 +68,8 @@ impl Rules {
     }
 
     /// Overrides the rules of a class for one key: `namespace:label`, `namespace:*`, `label`, or `*`. The first colon
-    /// separates the namespace. A `*` anywhere else matches nothing, and is an error when the handle is built.
+    /// separates the namespace. A `*` anywhere else matches nothing, and is an error when the handle is built. `*` as the class:
+    /// requests without a class, and those whose class has no rules of its own.
     pub fn override_key(mut self, key: impl Into<String>, class: impl Into<String>, limits: ClassLimits) -> Self {
         self.overrides.push((Key::Text(key.into()), class.into(), limits));
         self

@@ -9,12 +9,14 @@ pub enum OnStoreFailure {
     /// Fail closed: no request is admitted. The rule is never exceeded, and no work is done.
     #[default]
     FailClosed,
-    /// Fail open: every request is admitted. The rule doesn't count, so it may be exceeded.
+    /// Fail open: a rate is not counted, so every request starts. A cap is still kept in each process: together they may run the cap
+    /// times their number. Leases that are taken without a handle are not counted at all.
     FailOpen,
     /// Each process admits its share, counted by itself: the bound divided by the number of instances, rounded down.
     ///
     /// Together the processes stay within the bound while that number is right. Requests that the store granted before
-    /// are not counted against the share, so while those run there may be as many again.
+    /// are not counted against the share, so while those run there may be as many again. Nor are requests of the share counted in the
+    /// store once it is back, for as long as they run.
     LocalShare {
         /// Processes that share the rule.
         instances: NonZeroU32,

@@ -259,7 +259,7 @@ impl TwoPoint {
         Rules::names()
     }
 
-    /// The limit to start from: 20 unless set.
+    /// The limit to start from: 20 unless set, moved into the range of [`min`](Self::min) and [`max`](Self::max).
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "limits are far below 2^52")]
     pub const fn initial(mut self, limit: usize) -> Self {
