@@ -42,10 +42,9 @@ impl Special {
     }
 
     /// The response carries a load report, in the form that the request asks for.
-    pub(super) fn report_if(&mut self, reports: bool, headers: &HeaderMap) {
-        if reports {
-            self.0 |= Self::REPORTS | (u8::from(asks_for_json(headers)) * Self::JSON);
-        }
+    #[cold]
+    pub(super) fn report(&mut self, headers: &HeaderMap) {
+        self.0 |= Self::REPORTS | (u8::from(asks_for_json(headers)) * Self::JSON);
     }
 
     pub(super) const fn report_format(self) -> Format {

@@ -114,6 +114,17 @@ impl HttpProtocol {
         }
     }
 
+    /// Adds what was asked for besides to a rejection.
+    #[cold]
+    fn tell_more(&self, rejection: &Rejection, special: Special, response: &mut Response<BodyData>) {
+        if self.annotates {
+            response.extensions_mut().insert(rejection.clone());
+        }
+        if let Some(reports) = self.reports() {
+            reports.add(response.headers_mut(), special.report_format());
+        }
+    }
+
     pub(super) fn reject<B>(
         &self,
         rejection: &Rejection,
@@ -131,11 +142,8 @@ impl HttpProtocol {
             self.rejections.respond(rejection, special.is_grpc(), mem::take(request.headers_mut()))
         };
         nesting::mark_rejection(response.extensions_mut());
-        if self.annotates {
-            response.extensions_mut().insert(rejection.clone());
-        }
-        if let Some(reports) = self.reports() {
-            reports.add(response.headers_mut(), special.report_format());
+        if self.is_unusual {
+            self.tell_more(rejection, special, &mut response);
         }
         if request.method() == Method::HEAD {
             // Over HTTP/2 hyper sends what is here, and the client takes it for a violation of the protocol.

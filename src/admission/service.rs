@@ -114,7 +114,9 @@ impl HttpProtocol {
     /// Goes on with a request that the engine decided about, or whose handler may keep its slot.
     #[inline(never)]
     fn enter<B: Body>(&self, request: &mut Request<B>, mut special: Special, entry: Entry<Arc<Self>>) -> Entered {
-        special.report_if(self.reports().is_some(), request.headers());
+        if self.is_unusual && self.reports().is_some() {
+            special.report(request.headers());
+        }
         match entry {
             Entry::Admit(mut permit) => {
                 let policy = self.policy(request, special.is_grpc());

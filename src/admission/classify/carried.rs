@@ -19,10 +19,11 @@ static ENVOY_ATTEMPT: HeaderName = HeaderName::from_static("x-envoy-attempt-coun
 ///
 /// ```
 /// # let admission = tower_admission::Admission::builder().build().unwrap();
-/// use tower_admission::{AdmissionLayer, classify::by_baggage};
+/// use tower_admission::{AdmissionLayer, classify::{by_baggage, demote_retries}};
 ///
 /// // baggage: criticality=sheddable_plus,tenant=acme;since=2024
-/// let classify = (by_baggage("tenant").as_label(), by_baggage("criticality").as_criticality());
+/// let level = by_baggage("criticality").as_criticality();
+/// let classify = (by_baggage("tenant").as_label(), level, demote_retries(1));
 /// let layer = AdmissionLayer::new(&admission).classify(classify);
 /// ```
 pub fn by_baggage(name: &str) -> KeyExtractor {
@@ -58,15 +59,7 @@ fn percent_decoded(text: &str) -> Option<Cow<'_, str>> {
 ///
 /// The number of attempts is that of `grpc-previous-rpc-attempts`, which clients of gRPC send (gRFC A6), or of
 /// `x-envoy-attempt-count`, which an Envoy proxy sends where its route has `include_request_attempt_count`. A client that
-/// sends neither is taken for a first attempt.
-///
-/// ```
-/// # let admission = tower_admission::Admission::builder().build().unwrap();
-/// use tower_admission::{AdmissionLayer, classify::{by_baggage, demote_retries}};
-///
-/// let classify = (by_baggage("criticality").as_criticality(), demote_retries(1));
-/// let layer = AdmissionLayer::new(&admission).classify(classify);
-/// ```
+/// sends neither is taken for a first attempt. [`by_baggage`] has an example.
 pub fn demote_retries(from: u32) -> impl Classify {
     move |request: &RequestHead<'_>, ticket: &mut Ticket<'_>| {
         let number = |name| request.header(name)?.trim_ascii().parse::<u32>().ok();

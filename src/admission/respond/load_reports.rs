@@ -61,6 +61,7 @@ impl LoadReports {
     }
 
     /// Adds a report to a head or to trailers, unless the service has added one of its own.
+    #[cold]
     pub(in crate::admission) fn add(&self, headers: &mut HeaderMap, format: Format) {
         let name = if format == Format::Binary { &REPORT_BINARY } else { &REPORT };
         headers.entry(name).or_insert_with(|| self.value(format));
