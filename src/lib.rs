@@ -233,7 +233,8 @@ pub mod policy {
 /// a request was admitted.
 pub mod response {
     pub use crate::admission::{
-        AdmissionBody, Assess, BodyData, ByStatus, Grant, HttpProtocol, Rejections, ResponseFuture, ResponseHead,
+        AdmissionBody, AnswerBody, Assess, BodyData, ByStatus, Grant, HttpProtocol, Rejections, ResponseFuture,
+        ResponseHead,
     };
 }
 

@@ -2,12 +2,11 @@
 
 use std::{fmt, sync::Arc};
 
-use bytes::Bytes;
-use http::{HeaderName, Response};
+use http::{HeaderName, Response, response::Parts};
 use tower_layer::Layer;
 
 use super::{
-    AdmissionService, HttpProtocol, Policy, Rejections, RequestHead, assess::Assess, classify::Classify,
+    AdmissionService, AnswerBody, HttpProtocol, Policy, Rejections, RequestHead, assess::Assess, classify::Classify,
     respond::load_reports::LoadReports,
 };
 use crate::{rejection::Rejection, runtime::Admission};
@@ -41,6 +40,7 @@ impl AdmissionLayer {
             classify: None,
             responses: None,
             respond: None,
+            amend: None,
             rejections: Rejections::new(),
             exempt: None,
             deadline_header: None,
@@ -71,8 +71,8 @@ impl AdmissionLayer {
         self.with(|http| http.rejections = rejections)
     }
 
-    /// Sets a function that answers rejected requests; `None` stands for the built-in answer. The body is a text or bytes. An
-    /// answer without `Cache-Control` gets `Cache-Control: no-store`.
+    /// Sets a function that answers rejected requests; `None` stands for the built-in answer. The body is a text or bytes or,
+    /// with the feature `axum`, what `into_response()` gives. An answer without `Cache-Control` gets `Cache-Control: no-store`.
     ///
     /// Answers are for HTTP. A gRPC call gets the [built-in status](crate::response::Rejections), unless the content type of the
     /// answer begins with `application/grpc`.
@@ -91,11 +91,29 @@ impl AdmissionLayer {
     pub fn respond<F, B>(self, respond: F) -> Self
     where
         F: Fn(&Rejection, &RequestHead<'_>) -> Option<Response<B>> + Send + Sync + 'static,
-        B: Into<Bytes>,
+        B: AnswerBody,
     {
-        let respond =
-            move |rejection: &Rejection, request: &RequestHead<'_>| Some(respond(rejection, request)?.map(Into::into));
+        let respond = move |rejection: &Rejection, request: &RequestHead<'_>| {
+            let (parts, body) = respond(rejection, request)?.into_parts();
+            Some(Response::from_parts(parts, body.into_bytes()?))
+        };
         self.with(|http| http.respond = Some(Arc::new(respond)))
+    }
+
+    /// Sets a function that changes the status and the headers of the built-in answers to rejected requests, over HTTP and gRPC.
+    ///
+    /// ```
+    /// use http::HeaderValue;
+    /// use tower_admission::{Admission, AdmissionLayer};
+    ///
+    /// # let admission = Admission::builder().build().unwrap();
+    /// let layer = AdmissionLayer::new(&admission).amend(|_, answer| {
+    ///     answer.headers.insert("x-served-by", HeaderValue::from_static("shop-1"));
+    /// });
+    /// ```
+    #[must_use]
+    pub fn amend(self, amend: impl Fn(&Rejection, &mut Parts) + Send + Sync + 'static) -> Self {
+        self.with(|http| http.amend = Some(Arc::new(amend)))
     }
 
     /// Leaves what was decided in the extensions, for other middleware: a [`Grant`](crate::response::Grant) in each request that was

@@ -41,5 +41,5 @@ pub use head::RequestHead;
 pub use layer::AdmissionLayer;
 pub use policy::{Abandoned, Deadline, Policy, ReleaseAt, SampleAt};
 pub use protocol::HttpProtocol;
-pub use respond::Rejections;
+pub use respond::{AnswerBody, Rejections};
 pub use service::AdmissionService;

@@ -3,7 +3,7 @@
 use std::{fmt, mem, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use http::{HeaderName, Method, Request, Response, Version, header::CACHE_CONTROL};
+use http::{HeaderName, Method, Request, Response, Version, header::CACHE_CONTROL, response::Parts};
 use http_body::Body;
 
 use super::{
@@ -30,6 +30,7 @@ pub struct HttpProtocol {
     /// What is done with responses; `None` stands for the defaults.
     pub(super) responses: Option<Arc<ForResponses>>,
     pub(super) respond: Option<Respond>,
+    pub(super) amend: Option<Amend>,
     pub(super) rejections: Rejections,
     pub(super) exempt: Option<Exempt>,
     pub(super) deadline_header: Option<HeaderName>,
@@ -42,6 +43,7 @@ pub struct HttpProtocol {
 }
 
 type Respond = Arc<dyn Fn(&Rejection, &RequestHead<'_>) -> Option<Response<Bytes>> + Send + Sync>;
+type Amend = Arc<dyn Fn(&Rejection, &mut Parts) + Send + Sync>;
 type Exempt = Arc<dyn Fn(&RequestHead<'_>) -> bool + Send + Sync>;
 
 impl AsShared for Arc<HttpProtocol> {
@@ -139,7 +141,15 @@ impl HttpProtocol {
             response.headers_mut().entry(CACHE_CONTROL).or_insert(NO_STORE);
             response
         } else {
-            self.rejections.respond(rejection, special.is_grpc(), mem::take(request.headers_mut()))
+            let built_in = self.rejections.respond(rejection, special.is_grpc(), mem::take(request.headers_mut()));
+            match &self.amend {
+                Some(amend) => {
+                    let (mut parts, body) = built_in.into_parts();
+                    amend(rejection, &mut parts);
+                    Response::from_parts(parts, body)
+                }
+                None => built_in,
+            }
         };
         nesting::mark_rejection(response.extensions_mut());
         if self.is_unusual {

@@ -5,6 +5,7 @@
 //! protocol calls Trailers-Only: one HEADERS frame with status, message, `grpc-retry-pushback-ms` (gRFC A6) and, in
 //! `grpc-status-details-bin`, `google.rpc.RetryInfo`, `ErrorInfo` and `QuotaFailure`. A bare 429 would reach a gRPC client as `UNAVAILABLE` and be retried at once.
 
+mod answer_body;
 pub(super) mod load_reports;
 
 use std::{fmt::Write, sync::LazyLock, time::Duration};
@@ -16,6 +17,7 @@ use http::{
     header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER},
 };
 
+pub use self::answer_body::AnswerBody;
 use super::body::BodyData;
 use crate::{Reason, engine::nanos, rejection::Rejection};
 

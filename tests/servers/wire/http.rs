@@ -103,6 +103,39 @@ async fn rejections_of_ones_own_replace_the_built_in_ones_where_there_is_one() {
     }
 }
 
+/// What is not known at once is no answer: then the built-in one is sent, amended.
+#[cfg(feature = "axum")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_answer_is_what_into_response_gives_or_the_built_in_one_amended() {
+    use std::io;
+
+    use axum::{body::Body, response::IntoResponse};
+    use futures_util::stream;
+    use http::HeaderValue;
+    for version in [H1, H2] {
+        let layer = AdmissionLayer::new(&full()).respond(|_, request| {
+            let endless = stream::repeat_with(|| Ok::<_, io::Error>(Bytes::from_static(&[0; 4_096])));
+            Some(match request.uri().path() {
+                "/json" => (StatusCode::IM_A_TEAPOT, axum::Json("busy")).into_response(),
+                "/pending" => Response::new(Body::from_stream(stream::pending::<io::Result<Bytes>>())),
+                "/endless" => Response::new(Body::from_stream(endless)),
+                _ => return None,
+            })
+        });
+        let layer = layer.amend(|rejection, answer| {
+            answer.headers.insert("x-reason", HeaderValue::from_static(rejection.reason().as_str()));
+        });
+        let own = answer(layer.clone(), version, request("/json", None)).await;
+        assert_eq!((own.status().as_u16(), &own.body()[..]), (418, &b"\"busy\""[..]));
+        assert!(own.headers()[header::CONTENT_TYPE] == "application/json" && !own.headers().contains_key("x-reason"));
+        for path in ["/pending", "/endless", "/built-in"] {
+            let built_in = answer(layer.clone(), version, request(path, None)).await;
+            assert!(built_in.status() == 503 && built_in.headers()["x-reason"] == "limit", "{path}: {built_in:?}");
+            assert!(built_in.headers().contains_key(header::RETRY_AFTER), "{path}");
+        }
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_status_of_a_reason_can_be_changed_and_the_body_follows() {
     for version in [H1, H2] {

@@ -104,7 +104,7 @@ const MISTAKES: [(&str, &str, &str, &str); 9] = [
     (
         "answer",
         "fn main() { AdmissionLayer::new(&admission()).respond(|_, _| Some(http::Response::new(5))); }",
-        "Bytes: From<{integer}>` is not satisfied",
+        "`{integer}` can't be the body of an answer to a rejected request",
         "fn main() {
             AdmissionLayer::new(&admission()).respond(|_, _| Some(http::Response::new(\"later\")));
             AdmissionLayer::new(&admission()).respond(|_, _| Some(http::Response::new(String::new())));
