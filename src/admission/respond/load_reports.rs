@@ -56,8 +56,8 @@ struct Report {
 }
 
 impl LoadReports {
-    pub(in crate::admission) const fn new(admission: Admission) -> Self {
-        Self { admission, last: Mutex::new(None) }
+    pub(in crate::admission) fn new(admission: Admission) -> Self {
+        Self { admission, last: Mutex::default() }
     }
 
     /// Adds a report to a head or to trailers, unless the service has added one of its own.

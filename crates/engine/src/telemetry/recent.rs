@@ -189,10 +189,10 @@ impl LastSeconds {
         count >= ENOUGH && count * 2 > self.ended
     }
 
-    /// Returns a count as a rate per second.
+    /// Returns a count as a rate per second. A part of a second is taken for a whole one: two requests at once are no thousands per second.
     #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
     pub(crate) fn per_second(&self, count: u64) -> f64 {
-        if self.seconds > 0.0 { count as f64 / self.seconds } else { 0.0 }
+        if self.seconds > 0.0 { count as f64 / self.seconds.max(1.0) } else { 0.0 }
     }
 
     /// Returns what most rejections stand for, if more requests were rejected than admitted.

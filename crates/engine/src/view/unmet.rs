@@ -36,33 +36,44 @@ impl Engine {
         if requests < ENOUGH {
             return None;
         }
-        let plans = self.quotas.plans();
         let in_force = || self.capacity.partitions().skip(1).filter(|(_, it)| it.is_in_force());
         let absent = in_force().filter(|&(number, _)| self.telemetry.counts(number).arrived == 0);
         let mut partitions: Vec<_> = absent.map(|(_, it): (_, &Partition)| Arc::clone(it.name())).collect();
         partitions.sort_unstable();
         let classes = self.quotas.named_classes().filter(|(class, _)| !self.telemetry.has_met(*class));
-        let mut labels: BTreeSet<_> = named(plans.0, plans.1).into_iter().map(|(.., label)| label).collect();
         let mut throttled = Reason::ALL.into_iter().filter(|it| RejectionKind::of(*it) == RejectionKind::Throttled);
         let counts = || self.capacity.partitions().map(|(number, _)| self.telemetry.counts(number));
-        let is_throttled = throttled.any(|it| counts().any(|counts| counts.rejected[it.index()] > 0));
-        let mut is_unlabelled = is_throttled || !labels.is_empty();
-        for name in self.quotas.ids().map(|id| self.quotas.label(id).name()).filter(|name| !name.is_empty()) {
-            is_unlabelled = false;
-            labels.remove(name);
-        }
-        if self.quotas.evicted() > 0 {
-            // A label may have come and be forgotten.
-            labels.clear();
-        }
+        let mut are_throttled = || throttled.any(|it| counts().any(|counts| counts.rejected[it.index()] > 0));
+        let labels = self.unmet_labels();
+        let is_unlabelled = self.label_names().next().is_none() && (!labels.is_empty() || are_throttled());
         Some(Unmet {
             requests,
-            labels: labels.into_iter().collect(),
+            labels,
             is_unlabelled,
             are_all_partitions: partitions.len() == in_force().count(),
             partitions,
             classes: classes.map(|(_, name)| (name.into(), self.twin(name))).collect(),
         })
+    }
+
+    fn label_names(&self) -> impl Iterator<Item = &str> {
+        self.quotas.ids().map(|id| self.quotas.label(id).name()).filter(|name| !name.is_empty())
+    }
+
+    /// Returns the labels that settings name and no request had.
+    fn unmet_labels(&self) -> Vec<Box<str>> {
+        /// Labels up to which they are compared: a look must not take long.
+        const MOST: usize = 1_024;
+        let (labels, rules) = self.quotas.plans();
+        let overrides: usize = rules.classes.iter().map(|it| it.overrides.len()).sum();
+        let are_few = labels.named.len() * rules.classes.len().max(1) + overrides <= MOST;
+        // A label may have come and be forgotten.
+        if !are_few || self.quotas.evicted() > 0 || self.label_names().nth(MOST).is_some() {
+            return Vec::new();
+        }
+        let mut unmet: BTreeSet<_> = named(labels, rules).into_iter().map(|(.., label)| label).collect();
+        self.label_names().for_each(|name| _ = unmet.remove(name));
+        unmet.into_iter().collect()
     }
 
     /// Whether any rule is counted for all instances.
