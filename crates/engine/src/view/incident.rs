@@ -138,25 +138,25 @@ impl Engine {
 
     /// Returns what holds slots that are not given back, two at most, or else what holds most of them.
     pub(crate) fn holders(&self) -> Vec<Holder> {
-        let mut partitions: Vec<_> = self.capacity.partitions().filter(|(_, it)| it.running() > 0).collect();
-        partitions.sort_by_key(|(_, it)| Reverse(it.running()));
-        let (usual, partitions) = (self.usual_hold(), partitions.into_iter().map(|(number, _)| number));
+        let usual = self.usual_hold();
         let of_labels = |most| self.named_labels(most).filter_map(move |id| self.label_holder(id, usual));
         let stuck: Vec<_> = of_labels(Most::Stuck).filter(|it| it.is_stuck).collect();
         if !stuck.is_empty() {
             return stuck;
         }
-        let all = partitions.map(|number| self.partition_holder(number, usual));
-        let (mut stuck, others): (Vec<_>, Vec<_>) = all.partition(|it| it.is_stuck);
+        let running = || self.capacity.partitions().filter(|(_, it)| it.running() > 0);
+        let mut stuck: Vec<_> = running().filter(|(number, _)| self.recent(*number).held.is_stuck(usual)).collect();
+        stuck.sort_by_key(|(_, it)| Reverse(it.running()));
         stuck.truncate(2);
-        if stuck.is_empty() {
-            // A partition whose slots are those of one label is named by that.
-            let partition = others.into_iter().next();
-            let label = of_labels(Most::Held).next();
-            let label = label.filter(|label| partition.as_ref().is_some_and(|it| label.slots * 2 > it.slots));
-            stuck.extend(label.or(partition));
+        if !stuck.is_empty() {
+            return stuck.into_iter().map(|(number, _)| self.partition_holder(number, usual)).collect();
         }
-        stuck
+        // A partition whose slots are those of one label is named by that.
+        let most = running().max_by_key(|(_, it)| it.running());
+        let partition = most.map(|(number, _)| self.partition_holder(number, usual));
+        let label = of_labels(Most::Held).next();
+        let label = label.filter(|label| partition.as_ref().is_some_and(|it| label.slots * 2 > it.slots));
+        label.or(partition).into_iter().collect()
     }
 
     /// Returns how many slots are held by requests that don't end, and whether these are most slots, or all that a label may have.
