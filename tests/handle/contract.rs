@@ -10,11 +10,15 @@ async fn the_store_in_memory_keeps_what_a_store_promises() {
 
 #[tokio::test]
 async fn control_a_broken_promise_is_found() {
-    let careless = async || {
-        let store = Moody::new();
-        store.is(Mood::Careless);
-        shared(store)
-    };
-    let broken = contract::check(careless).await.unwrap_err();
-    assert_eq!(broken.promise, "a lock is held by one, and freed by its holder alone");
+    for (mood, promise) in [
+        (Mood::Careless, "a lock is held by one, and freed by its holder alone"),
+        (Mood::RenewsOnce, "what is renewed stays"),
+    ] {
+        let store = async || {
+            let store = Moody::new();
+            store.is(mood);
+            shared(store)
+        };
+        assert_eq!(contract::check(store).await.unwrap_err().promise, promise);
+    }
 }

@@ -25,6 +25,10 @@ pub enum Mood {
     Up,
     /// It answers, and lets anyone extend a lock.
     Careless,
+    /// It answers, and renews leases once.
+    RenewsOnce,
+    /// It answers, and says of leases that they are renewed, and they are not.
+    RenewsNothing,
     /// It answers with errors.
     Failing,
     /// It is back, and grants nothing until then.
@@ -133,7 +137,9 @@ pub fn ticket() -> Ticket<'static> {
 impl Store for Moody {
     fn acquire<'a>(&'a self, request: &'a Request) -> StoreFuture<'a, Acquired> {
         match self.mood() {
-            Mood::Up | Mood::Careless | Mood::Evicting => self.answer(self.0.store.acquire(request)),
+            Mood::Up | Mood::Careless | Mood::RenewsOnce | Mood::RenewsNothing | Mood::Evicting => {
+                self.answer(self.0.store.acquire(request))
+            }
             Mood::Quiet(until) => {
                 Box::pin(async move { Err(StoreError::Restarted { retry_after: until - Instant::now() }) })
             }
@@ -143,6 +149,11 @@ impl Store for Moody {
     }
 
     fn renew<'a>(&'a self, leases: &'a [Lease]) -> StoreFuture<'a, Renewed> {
+        match self.mood() {
+            Mood::RenewsOnce => self.is(Mood::RenewsNothing),
+            Mood::RenewsNothing => return Box::pin(async { Ok(Renewed::default()) }),
+            _ => {}
+        }
         self.answer(self.0.store.renew(leases))
     }
 
@@ -183,7 +194,7 @@ impl Store for Moody {
 
     fn health(&self) -> Health {
         match self.mood() {
-            Mood::Up | Mood::Careless => Health::Up,
+            Mood::Up | Mood::Careless | Mood::RenewsOnce | Mood::RenewsNothing => Health::Up,
             Mood::Quiet(until) => Health::Quiet { remaining: until - Instant::now() },
             Mood::Evicting => Health::Evicting,
             Mood::Failing => Health::Failing { failures: 1 },

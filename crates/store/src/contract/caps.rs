@@ -5,7 +5,7 @@ use std::{slice::from_ref, sync::Arc, time::Duration};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{Found, Kept, LONG, MOST_WAIT, SHORT, acquire, becomes, cap, claims, full, granted, is, keys, number};
-use crate::{AllotmentRequest, Claim, Notice, PendingRelease, RateMode, Request, Store, Token};
+use crate::{AllotmentRequest, Claim, Claims, Notice, PendingRelease, RateMode, Request, Store, Token};
 
 pub(super) async fn hold(store: &dyn Store) -> Kept {
     let two = claims([cap("two", 2)?])?;
@@ -48,13 +48,32 @@ pub(super) async fn expire(store: &dyn Store) -> Kept {
 }
 
 pub(super) async fn renewed(store: &dyn Store) -> Kept {
-    let both = claims([cap("one", 1)?, cap("other", 1)?])?;
-    let lease = granted(store, &both, Duration::from_millis(500)).await?;
+    let give_up = Instant::now() + MOST_WAIT;
+    for attempt in 0.. {
+        let [one, other] = [cap(&format!("one{attempt}"), 1)?, cap(&format!("other{attempt}"), 1)?];
+        let mut renewed = Instant::now();
+        let held = stays(store, &claims([one, other])?, &mut renewed).await;
+        // A process that got no processor for as long renews too late, which is no fault of the store.
+        if held.is_ok() || renewed.elapsed() < RENEWED || Instant::now() > give_up {
+            return held;
+        }
+    }
+    Ok(())
+}
+
+/// Time for which a lease is held that is renewed.
+const RENEWED: Duration = Duration::from_millis(500);
+
+/// Renews a lease for more than twice that time, and notes when the last renewal began that was done.
+async fn stays(store: &dyn Store, both: &Claims, renewed: &mut Instant) -> Kept {
+    let lease = granted(store, both, RENEWED).await?;
     let until = Instant::now() + Duration::from_millis(1_200);
     while Instant::now() < until {
+        let began = Instant::now();
         let lost = store.renew(from_ref(&lease)).await?.lost;
         is(lost.is_empty(), || format!("lost {lost:?}"))?;
-        full(store, &both).await?;
+        *renewed = began;
+        full(store, both).await?;
         sleep(Duration::from_millis(20)).await;
     }
     Ok(())
