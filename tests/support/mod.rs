@@ -9,7 +9,7 @@ pub(crate) mod server;
 
 use std::time::Duration;
 
-pub(crate) use admission_testkit::{bounded, eventually, poll_once};
+pub(crate) use admission_testkit::{bounded, eventually, eventually_async, poll_once};
 use tower_admission::{Admission, AdmissionBuilder, limit::Fixed, snapshot::Snapshot};
 
 use self::probe::Probe;

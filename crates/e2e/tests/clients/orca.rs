@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use admission_testkit::grpc::{Codec, Served, Unary};
+use admission_testkit::{
+    eventually_async,
+    grpc::{Codec, Served, Unary},
+};
 use http::uri::PathAndQuery;
 use tonic::{
     client::Grpc,
@@ -79,15 +82,21 @@ async fn it_sends_most_calls_where_most_room_is() {
 
     let channel = Endpoint::from_shared(format!("http://{address}")).unwrap().connect().await.unwrap();
     let mut client = Grpc::new(channel);
-    client.ready().await.unwrap();
-    let path = PathAndQuery::from_static("/test.Unary/Call");
-    // A report is at most 100 ms old.
-    tokio::time::sleep(Duration::from_millis(150)).await;
-    let answer = client.unary(tonic::Request::new(String::new()), path, Codec::default()).await.unwrap();
-    let encoded = answer.metadata().get_bin("endpoint-load-metrics-bin").unwrap().as_encoded_bytes().to_vec();
+    // Field 9 is a double: the use by this call alone.
+    let alone = [&[9 << 3 | 1], &(1.0_f64 / 6.0).to_le_bytes()[..]].concat();
+    let mut encoded = Vec::new();
+    eventually_async("a report is about this call alone", async || {
+        client.ready().await.unwrap();
+        let path = PathAndQuery::from_static("/test.Unary/Call");
+        let answer = client.unary(tonic::Request::new(String::new()), path, Codec::default()).await.unwrap();
+        let report = answer.metadata().get_bin("endpoint-load-metrics-bin").unwrap();
+        encoded = report.as_encoded_bytes().to_vec();
+        report.to_bytes().unwrap().windows(alone.len()).any(|part| part == alone)
+    })
+    .await;
     let report = run(&PACKAGES, READ, [String::from_utf8(encoded).unwrap()]).await;
     assert_eq!(report.as_object().map(serde_json::Map::len), Some(2), "{report}");
-    assert_eq!(report["application_utilization"], 1.0 / 6.0, "this call alone");
+    assert_eq!(report["application_utilization"], 1.0 / 6.0, "{report}");
     let rate = report["rps_fractional"].as_f64().unwrap();
     assert!((5.0..=400.0).contains(&rate), "{report}");
 }

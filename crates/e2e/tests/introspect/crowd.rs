@@ -34,7 +34,8 @@ async fn wrong(browser: &Browser, width: u32) -> Vec<String> {
     let found = browser
         .value(&format!(
             "[window.hurt !== undefined && 'a name ran', document.querySelectorAll('main img').length && 'a name became an element', \
-              document.documentElement.scrollWidth > {width} && 'the page is wider than the window', \
+              document.documentElement.scrollWidth > {width} && 'the page is wider than the window, by ' + [...document.querySelectorAll('main *')]\
+                .filter(it => it.getBoundingClientRect().right > {width}).slice(0, 3).map(it => `${{it.tagName}} ${{it.id}} ${{it.className}} ${{it.textContent.slice(0, 60)}}`), \
               [...document.querySelectorAll('.scroll')].filter(it => it.clientWidth > 0 && it.scrollWidth > it.clientWidth + 1).map(it => `${{it.ariaLabel}} is ${{it.scrollWidth - it.clientWidth}} px wider than its place`).join(), \
               [...document.querySelectorAll('main table a, main table bdi, #view h2 bdi, .legend bdi')].some(it => [...it.textContent].length > 81) && 'a name is not cut', \
               [...document.querySelectorAll('#labels td:first-child, #view h2, #decisions td:nth-child(5)')]\
