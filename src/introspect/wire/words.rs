@@ -1,5 +1,7 @@
 //! Words that a request for introspection may say.
 
+use crate::engine::codes;
+
 /// The order of labels. Labels that are equal in it are sorted by name.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
@@ -19,32 +21,11 @@ pub enum LabelSort {
 }
 
 impl LabelSort {
-    /// All words.
-    pub const ALL: [Self; 9] = [
-        Self::Label,
-        Self::Status,
-        Self::Leased,
-        Self::Ready,
-        Self::OldestWait,
-        Self::Admitted,
-        Self::Rejected,
-        Self::RejectedPerSecond,
-        Self::Harm,
-    ];
-
-    /// The code.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Label => "label",
-            Self::Status => "status",
-            Self::Leased => "leased",
-            Self::Ready => "ready",
-            Self::OldestWait => "oldest_wait",
-            Self::Admitted => "admitted",
-            Self::Rejected => "rejected",
-            Self::RejectedPerSecond => "rejected_per_second",
-            Self::Harm => "harm",
-        }
+    codes! {
+        /// All words.
+        9:
+            Label = "label", Status = "status", Leased = "leased", Ready = "ready", OldestWait = "oldest_wait",
+            Admitted = "admitted", Rejected = "rejected", RejectedPerSecond = "rejected_per_second", Harm = "harm",
     }
 }
 
@@ -59,14 +40,9 @@ pub enum EntryKind {
 }
 
 impl EntryKind {
-    /// All words.
-    pub const ALL: [Self; 2] = [Self::Decision, Self::Change];
-
-    /// The code.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Decision => "decision",
-            Self::Change => "change",
-        }
+    codes! {
+        /// All words.
+        2:
+            Decision = "decision", Change = "change",
     }
 }

@@ -7,10 +7,7 @@ pub mod rules;
 
 use self::rules::RulesPlan;
 use super::limit::LimitAlgorithm;
-use crate::{
-    plan::matching::ByLabel,
-    words::{codes, from_str},
-};
+use crate::{codes, plan::matching::ByLabel, words::from_str};
 
 /// Which waiter goes first.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]

@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, num::NonZeroU32};
 
-use crate::words::codes;
+use crate::codes;
 
 pub use crate::OnStoreFailure;
 

@@ -3,12 +3,11 @@
 use std::time::Duration;
 
 use crate::{
-    Outcome, Reason,
+    Outcome, Reason, codes,
     ids::{LabelId, LabelMetricsId, PartitionId, RuleClassId},
     limit::LimitInputs,
     plan::Mode,
     tokens::{Borrower, RequestRef, StoreChange},
-    words::codes,
 };
 
 /// What happened.

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use super::recent::{LastSeconds, RejectionKind};
-use crate::{Timestamp, words::codes};
+use crate::{Timestamp, codes};
 
 /// The state of a handle in a word, judged by the last seconds rather than by the instant. Where several apply, the one
 /// listed last is told.

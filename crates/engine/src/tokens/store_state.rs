@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::words::codes;
+use crate::codes;
 
 /// Whether a store answers.
 #[doc(hidden)]

@@ -5,13 +5,12 @@ use std::borrow::Cow;
 #[cfg(feature = "serde")]
 use super::is_default;
 use crate::{
-    Engine, Timestamp,
+    Engine, Timestamp, codes,
     ids::LabelId,
     plan::rules::WhenFull,
     quota::{Label, RuleSnapshot},
     telemetry::{PartitionGauges, RejectionKind},
     tokens::Ask,
-    words::codes,
 };
 
 /// The status of a label. Where several hold, the one listed last is told.

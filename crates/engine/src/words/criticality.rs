@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use super::from_str::{codes, is_code};
+use super::from_str::is_code;
+use crate::codes;
 
 /// The importance of a request. Where not all requests can be served, the least important ones are rejected first.
 ///

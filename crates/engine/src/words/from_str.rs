@@ -36,6 +36,8 @@ pub(super) fn is_code(code: &str, word: &str) -> bool {
 }
 
 /// The values of an enumeration in their order, under these docs, and the code of each; the last may be a code alone.
+#[doc(hidden)]
+#[macro_export]
 macro_rules! codes {
     (
         $(#[$doc:meta])+
@@ -53,8 +55,6 @@ macro_rules! codes {
         }
     };
 }
-pub(crate) use codes;
-
 /// Reads values by their codes.
 macro_rules! from_str {
     ($($type:ty),+) => {

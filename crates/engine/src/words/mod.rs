@@ -23,9 +23,6 @@ pub use self::{
     reason::Reason,
     time::{Timestamp, nanos},
 };
-pub(crate) use self::{
-    from_str::{codes, from_str},
-    names::NO_LABEL,
-};
+pub(crate) use self::{from_str::from_str, names::NO_LABEL};
 
 from_str!(Criticality, Reason);

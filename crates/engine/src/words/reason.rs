@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::codes;
+use crate::codes;
 
 /// The stable code for a rejection, the same in problem details, gRPC messages, metrics and snapshots.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]

@@ -4,9 +4,8 @@ use std::{borrow::Cow, time::Duration};
 
 use super::{BlockingBound, ChangeEvent, Changed, DecisionCode, Journal, Record};
 use crate::{
-    Reason,
+    Reason, codes,
     ids::{LabelId, PartitionId, RunId},
-    words::codes,
 };
 
 /// One entry of the journal of a handle.

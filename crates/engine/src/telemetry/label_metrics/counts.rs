@@ -1,6 +1,6 @@
 //! What is counted for one label.
 
-use crate::{Histogram, Outcome, Reason, words::codes};
+use crate::{Histogram, Outcome, Reason, codes};
 
 /// What became of a request.
 #[doc(hidden)]
