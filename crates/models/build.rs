@@ -69,6 +69,7 @@ fn main() {
         variants += &copy(&shipped, &models, to, mistake.name, Some(mistake));
     }
     fs::write(to.join("variants.rs"), variants).expect("the file is written");
+    println!("cargo::rustc-check-cfg=cfg(kani)");
     println!("cargo::rerun-if-changed={}", shipped.display());
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed=mistakes.rs");

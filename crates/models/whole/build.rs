@@ -29,10 +29,13 @@ const PARTS: [(&str, &str); 3] =
     [("config", "../../config/src"), ("engine", "../../engine/src"), ("store", "../../store/src")];
 
 /// Where macros are that another room calls.
-const MACROS: [(&str, &str); 3] = [
+const MACROS: [(&str, &str); 6] = [
     ("config/declare.rs", "pub(crate) use setters;\n"),
     ("config/settings/layer.rs", "pub(crate) use layer_settings;\n"),
     ("config/lib.rs", "pub(crate) use self::{declare::setters, settings::layer::layer_settings};\n"),
+    ("engine/words/from_str.rs", "pub(crate) use codes;\n"),
+    ("engine/words/mod.rs", "pub(crate) use self::from_str::codes;\n"),
+    ("engine/lib.rs", "pub(crate) use self::words::codes;\n"),
 ];
 
 /// Sends the paths into a crate through a module of this one.
