@@ -7,7 +7,7 @@ use std::{path::PathBuf, time::Duration};
 use clap::{Args, Parser, Subcommand};
 use tower_admission::introspection::LabelSort;
 
-use self::values::{burst, decisions, interval, kinds, last_hour, positive, reasons, sorts, statuses, time, times};
+use self::values::{decisions, interval, kinds, last_hour, positive, reasons, sorts, statuses, time, times};
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -265,8 +265,8 @@ pub(crate) struct WhatIfArgs {
 
 #[derive(Args, Debug)]
 pub(crate) struct PlanArgs {
-    /// Number of requests in the burst, at most a million
-    #[arg(long, short = 'n', value_name = "N", value_parser = burst)]
+    /// Number of requests in the burst
+    #[arg(long, short = 'n', value_name = "N")]
     pub(crate) requests: usize,
     /// Time within which the requests arrive
     #[arg(long, value_name = "TIME", value_parser = time)]

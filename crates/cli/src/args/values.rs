@@ -58,14 +58,6 @@ pub(super) fn times(text: &str) -> Result<(Duration, Duration), String> {
     if longest < shortest { Err("allowed is SHORTEST..LONGEST".to_owned()) } else { Ok((shortest, longest)) }
 }
 
-/// A plan follows each request: a larger burst would take minutes, and memory for all that wait.
-const LARGEST_BURST: usize = 1_000_000;
-
-pub(super) fn burst(text: &str) -> Result<usize, String> {
-    let number = text.parse().ok().filter(|number| *number <= LARGEST_BURST);
-    number.ok_or_else(|| format!("allowed is a whole number up to {LARGEST_BURST}"))
-}
-
 pub(super) fn positive(text: &str) -> Result<usize, String> {
     text.parse().ok().filter(|number| *number > 0).ok_or_else(|| "allowed is a whole number, 1 or more".to_owned())
 }

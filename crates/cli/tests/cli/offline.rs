@@ -58,13 +58,15 @@ async fn a_plan_predicts_what_settings_do() {
 }
 
 #[tokio::test]
-async fn a_burst_that_would_take_minutes_to_follow_is_refused_at_once() {
-    for number in ["99999999999", "1000001", "18446744073709551616", "-1", "many"] {
-        let said = run(&["plan", "-n", number, "--within", "1s", "--task-time", "1s", "--limit", "9"]).await.with(2);
-        assert!(said.contains("1000000") || number == "-1", "{number}: {said}");
+async fn a_plan_takes_any_number_of_requests() {
+    let plan = async |number| {
+        run(&["plan", "-n", number, "--within", "1s", "--task-time", "1s", "--limit", "9", "--json"]).await
+    };
+    let most = plan("18446744073709551615").await.json();
+    assert_eq!(most["queue"], json!(18_446_744_073_709_551_606_u64));
+    for number in ["18446744073709551616", "-1", "many"] {
+        plan(number).await.with(2);
     }
-    let most = ["plan", "-n", "1000000", "--within", "1s", "--task-time", "1ms", "--limit", "9", "--json"];
-    assert_eq!(run(&most).await.json()["requests"], json!(1_000_000));
 }
 
 const GOOD: &str = r#"
