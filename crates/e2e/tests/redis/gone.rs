@@ -172,7 +172,7 @@ async fn nor_does_anybody_in_a_line_behind_others() {
 async fn a_connection_that_can_not_be_secured_is_an_error() {
     let server = Server::start().await;
     let url = server.url().replace("redis://", "rediss://");
-    let store = RedisStore::builder(&url, keys()).timeout(ms(2_000)).build().unwrap();
+    let store = RedisStore::builder(&url, keys()).timeout(ms(20_000)).build().unwrap();
     let error = store.acquire(&request(&claims([cap("x", 1)]), ms(1_000))).await.unwrap_err();
     assert!(matches!(error, StoreError::Unavailable | StoreError::Refused(_)), "{error:?}");
 }
