@@ -84,10 +84,11 @@
 //! |---|---|---|
 //! | `introspect` | `Admission::introspection`: `GET /admission` as JSON and as a live page; `Serialize` for [`Snapshot`](snapshot::Snapshot) | yes |
 //! | `capture` | `capture::{Capture, RollingCapture}`: what a handle was told and decided, recorded to be [replayed](docs::introspection#capture-and-replay) | no |
-//! | `redis` | `store::RedisStore`: limits shared by all instances | no |
+//! | `shared` | `AdmissionBuilder::shared` and `store`: limits [shared by all instances](docs::shared_limits), in any store | no |
+//! | `redis` | `shared`, and `store::RedisStore`: a store in Redis or Valkey | no |
 //! | `redis-cluster` | the same on a Redis Cluster | no |
-//! | `rows` | `store::RowStore`: limits shared through a database of your own | no |
-//! | `contract` | `store::contract`: what a store promises, as checks for a store of your own | no |
+//! | `rows` | `shared`, and `store::RowStore`: a store in a database of your own | no |
+//! | `contract` | `shared`, and `store::contract`: what a store promises, as checks for a store of your own | no |
 //! | `redis-tls` | `rediss://` addresses | no |
 //! | `tracing` | decisions as fields of the current span, changes as events; see [metrics](docs::metrics) | no |
 //! | `config` | `configuration::AdmissionConfig`: settings as data, from files and environment variables | no |
@@ -115,11 +116,16 @@ mod rejection;
 mod runtime;
 mod ticket;
 
+#[cfg(feature = "shared")]
 #[doc(inline)]
-pub use tower_admission_store::{self as store, Clock};
+pub use tower_admission_store as store;
+#[doc(inline)]
+pub use tower_admission_store::Clock;
 
 use tower_admission_config as config;
 use tower_admission_engine as engine;
+#[cfg(not(feature = "shared"))]
+use tower_admission_store as store;
 
 #[doc(inline)]
 pub use crate::{

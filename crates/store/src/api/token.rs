@@ -2,6 +2,9 @@
 
 use std::fmt;
 
+#[cfg(feature = "shared")]
+use getrandom::fill;
+
 use super::StoreError;
 
 /// 128 random bits: without them, a caller can neither renew nor release what was granted for them.
@@ -19,7 +22,7 @@ impl Token {
     /// [`StoreError::NoRandomness`] if the operating system has no random bytes.
     pub fn random() -> Result<Self, StoreError> {
         let mut bytes = [0; 16];
-        getrandom::fill(&mut bytes).map_err(|_| StoreError::NoRandomness)?;
+        fill(&mut bytes).map_err(|_| StoreError::NoRandomness)?;
         Ok(Self(bytes))
     }
 
@@ -38,6 +41,12 @@ impl Token {
     pub(crate) fn hex(self) -> String {
         format!("{:032x}", u128::from_be_bytes(self.0))
     }
+}
+
+/// Without the feature the library has no store, and needs no token.
+#[cfg(not(feature = "shared"))]
+const fn fill(_: &mut [u8]) -> Result<(), ()> {
+    Err(())
 }
 
 impl fmt::Debug for Token {

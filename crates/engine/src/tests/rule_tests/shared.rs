@@ -286,7 +286,9 @@ fn what_is_known_of_a_rule_ends_with_its_time() {
 fn a_label_is_unavailable_while_a_closed_rule_can_not_be_checked() {
     use crate::LabelStatus;
     let status = |on_store_failure| {
-        let mut desk = desk(10, ClassLimits::new().max_in_flight(Cap::from(5).on_store_failure(on_store_failure)));
+        let mut cap = Cap::from(5);
+        cap.shared.on_store_failure = Some(on_store_failure);
+        let mut desk = desk(10, ClassLimits::new().max_in_flight(cap));
         let place = desk.asks("a");
         let _held = desk.granted(&place);
         let look = |desk: &Desk| desk.engine.all_labels().into_iter().find(|label| label.name == "a").unwrap();
