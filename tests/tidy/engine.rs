@@ -34,7 +34,7 @@ const MODULES: &[(&str, u8)] = &[
 ];
 
 /// What stands at the root because the whole library uses it, and is a word all the same.
-const WORDS: [&str; 13] = [
+const WORDS: [&str; 14] = [
     "BuildError",
     "Criticality",
     "Histogram",
@@ -43,6 +43,7 @@ const WORDS: [&str; 13] = [
     "Problem",
     "Reason",
     "Timestamp",
+    "codes",
     "hash_of",
     "nanos",
     "normal",

@@ -39,5 +39,7 @@ pub(super) fn answer(admission: &Admission, method: &Method, query: Option<&str>
 }
 
 fn nothing() -> Problem {
-    Problem::not_found("no rolling capture runs: POST to this path starts it, and so does capture_last in the settings")
+    Problem::not_found(
+        "no rolling capture runs or ran: POST to this path starts it, and so does capture_last in the settings",
+    )
 }

@@ -70,9 +70,10 @@ async fn drive(mut stopped: Stopped) {
             seat.look.notified().await;
             continue;
         }
-        let (look, ended) = shared.with_engine(|state, time| {
+        #[cfg_attr(not(feature = "capture"), expect(unused_variables, reason = "for captures"))]
+        let (look, ended, seen) = shared.with_engine(|state, time| {
             let now = time.now();
-            (state.look(time, now, &seat), state.take_ended_along())
+            (state.look(time, now, &seat), state.take_ended_along(), (now, state.engine.health()))
         });
         ended.into_iter().for_each(|along| discard(Some(along)));
         if look.publishes {
@@ -80,6 +81,8 @@ async fn drive(mut stopped: Stopped) {
             #[cfg(feature = "introspect")]
             shared.note_history();
             shared.publish();
+            #[cfg(feature = "capture")]
+            shared.capture_trouble(seen);
         }
         drop(shared);
         // Timed out or notified: either way it is time to look.

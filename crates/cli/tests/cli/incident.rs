@@ -31,7 +31,7 @@ type Answers = BTreeMap<&'static str, [u64; 2]>;
 
 /// Thirty clients of one tenant that ask again at once, and one of another that asks 20 times a second, for as long as the flood
 /// lasts; a reload in the middle.
-async fn flood(admission: &Admission, lasts: Duration) -> Answers {
+async fn flood(admission: &Admission, lasts: Duration, reloaded: &str) -> Answers {
     let work = || async {
         // The work that is modelled.
         tokio::time::sleep(Duration::from_millis(10)).await;
@@ -61,7 +61,7 @@ async fn flood(admission: &Admission, lasts: Duration) -> Answers {
     let mut half = tokio::time::interval(lasts / 2);
     half.tick().await;
     half.tick().await;
-    admission.reload(builder(RELOADED)).unwrap();
+    admission.reload(builder(reloaded)).unwrap();
     half.tick().await;
     stop.send(true).unwrap();
     let mut all = Answers::new();
@@ -105,7 +105,7 @@ fn tally(report: &Value, policy: usize) -> BTreeMap<String, [u64; 4]> {
 async fn an_incident_is_fetched_after_the_fact_and_replayed_under_two_configurations() {
     let admission = builder(PRODUCTION).build().unwrap();
     let (site, url, server) = operated(admission).await;
-    let answers = flood(&site.admission, Duration::from_secs(4)).await;
+    let answers = flood(&site.admission, Duration::from_secs(4), RELOADED).await;
     println!("clients were answered (served, refused): {answers:?}");
     assert!(answers["crawler"][1] > 1_000 && answers["shop"][1] > 0, "it was an incident: {answers:?}");
     assert!(site.run(&["status"]).await.with(0).contains("a capture of the last "));
@@ -177,10 +177,24 @@ async fn an_incident_is_fetched_after_the_fact_and_replayed_under_two_configurat
     let start = ["capture", "--start", "--last", "30s"];
     assert!(run_with(&variables, &start).await.with(3).contains("409 Conflict"));
     run_with(&variables, &["capture", "--stop"]).await.with(0);
-    assert!(run_with(&variables, &["capture", "--stop"]).await.with(1).contains("no rolling capture runs"));
+    assert!(run_with(&variables, &["capture", "--stop"]).await.with(1).contains("no rolling capture runs or ran"));
     assert!(run_with(&variables, &["capture"]).await.with(0).contains(r#""do":"reload""#));
     run_with(&variables, &start).await.with(0);
     assert!(!run_with(&variables, &["capture"]).await.with(0).contains(r#""do":"reload""#));
     fs::remove_dir_all(out.parent().unwrap()).unwrap();
+    server.abort();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn trouble_is_recorded_unasked_and_the_command_says_what_would_have_helped() {
+    let [settings, reloaded] = [PRODUCTION, RELOADED].map(|it| it.replace("capture_last = '1m'\n", ""));
+    let (site, url, server) = operated(builder(&settings).build().unwrap()).await;
+    let variables = [("ADMISSION_URL", url.as_str()), ("ADMISSION_TOKEN", TOKEN)];
+    // The control: a server that is fine has recorded nothing.
+    assert!(run_with(&variables, &["what-if"]).await.with(1).contains("no rolling capture runs or ran"));
+    flood(&site.admission, Duration::from_secs(6), &reloaded).await;
+    let found = run_with(&variables, &["what-if"]).await.with(0);
+    assert!(found.starts_with("would have helped most: "), "{found}");
+    assert!(found.contains("default / crawler asks for more than half of all work"), "{found}");
     server.abort();
 }

@@ -1,9 +1,6 @@
 //! Settings that are allowed and change nothing.
 
-use crate::{
-    Derived,
-    settings::layer::{AdmissionConfig, CAPTURE_BYTES},
-};
+use crate::{Derived, settings::layer::AdmissionConfig};
 use tower_admission_engine::plan::{Places, Plan, matching::has_wildcard};
 
 /// Every setting that has no effect beside the others, with what it needs.
@@ -25,15 +22,9 @@ fn idle_wait(plan: &Plan, values: &AdmissionConfig) -> Option<String> {
 }
 
 fn idle_capture(values: &AdmissionConfig, has_feature: bool) -> Option<&'static str> {
-    match values.capture_last {
-        Some(_) if !has_feature => {
-            Some("capture_last has no effect: the program was built without the feature capture")
-        }
-        None if values.capture_max_bytes != CAPTURE_BYTES => {
-            Some("capture_max_bytes has no effect without capture_last: set how far back the capture reaches")
-        }
-        _ => None,
-    }
+    let wants_any = values.capture_last.is_some_and(|it| !it.is_zero());
+    (wants_any && !has_feature)
+        .then_some("capture_last has no effect: the program was built without the feature capture")
 }
 
 /// Weights are turns among waiters. Beside partitions a request may wait for a part of its share, whatever is set.
@@ -86,8 +77,6 @@ mod tests {
         let is_missed = |values: &AdmissionConfig, has_feature| idle_capture(values, has_feature).is_some();
         assert!(is_missed(&captured, false) && !is_missed(&captured, true));
         assert!(!is_missed(&AdmissionConfig::default(), false));
-        let sized = AdmissionConfig { capture_max_bytes: 4_096, ..AdmissionConfig::default() };
-        assert!(is_missed(&sized, true) && !is_missed(&AdmissionConfig { capture_max_bytes: 4_096, ..captured }, true));
     }
 
     #[test]

@@ -165,7 +165,8 @@ macro_rules! layer_settings {
                 /// 512 unless set. [`Admission::journal`](https://docs.rs/tower-admission/latest/tower_admission/struct.Admission.html#method.journal) shows them. Each takes 48 bytes,
                 /// which are taken at once.
                 pub journal: usize = JOURNAL => |entries: usize| entries,
-                /// For how long back a capture of all requests is kept in memory; none unless set.
+                /// For how long back a capture of all requests is kept in memory; 0 for none. Unless set, the first minute in
+                /// which the handle is not `fine` is kept, of ten minutes.
                 ///
                 /// `admission capture --last 5m` fetches it after the fact, and `admission simulate --replay` says what
                 /// would have become of the requests under other settings: see

@@ -57,10 +57,10 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Returns for how long back a capture remembers, and in how many bytes, if there is to be one.
+    /// Returns for how long back a capture remembers, if that is set, and in how many bytes.
     #[cfg(feature = "capture")]
-    pub fn capture(&self) -> Option<(std::time::Duration, usize)> {
-        self.values.capture_last.map(|last| (last, self.values.capture_max_bytes))
+    pub const fn capture(&self) -> (Option<std::time::Duration>, usize) {
+        (self.values.capture_last, self.values.capture_max_bytes)
     }
 }
 

@@ -189,7 +189,6 @@ fn what_changes_nothing_or_is_rarely_meant_is_warned_about() {
         ("labels = { caps = { a = 1, b = 1 }, max_labels = 1 }", "labels.max_labels is 1, and caps and weights name 2"),
         ("labels = { weights = { a = 2 } }\nwait_timeout = '0s'", "labels.weights has no effect"),
         ("labels = { wildcards = true }", "labels.wildcards has no effect"),
-        ("capture_max_bytes = 4096", "capture_max_bytes has no effect without capture_last"),
     ] {
         assert!(warning(text).starts_with(begins), "{text}: {}", warning(text));
     }

@@ -108,6 +108,9 @@ async fn the_label_that_an_incident_is_about_is_on_the_first_screen() {
             "[...document.querySelectorAll('#holders .legend bdi')].some(it => it.textContent === '{CULPRIT}')"
         );
         browser.until(&holds).await;
+        // Trouble is recorded although no setting asks for it.
+        let command = format!("admission what-if --url {}/admission", site.admin);
+        browser.until(&format!("document.getElementById('what-if').innerText === '{command}'")).await;
         for (width, height, is_phone) in [(1_280, 800, false), (390, 844, true)] {
             for scheme in ["light", "dark"] {
                 browser.size(width, height, is_phone).await;

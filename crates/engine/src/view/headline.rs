@@ -13,6 +13,11 @@ use crate::{
 const RUNBOOK: &str = "https://docs.rs/tower-admission/latest/tower_admission/docs/runbook/index.html";
 
 impl Engine {
+    /// Returns the state of the handle in a word.
+    pub const fn health(&self) -> Health {
+        self.telemetry.health().0
+    }
+
     /// Returns what became of the requests of a partition in the last seconds.
     pub(super) fn recent(&self, partition: PartitionId) -> LastSeconds {
         let it = self.capacity.partition(partition);

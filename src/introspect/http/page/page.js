@@ -9,6 +9,10 @@ function judge(state, age) {
   $('runbook').hidden = false;
   if ($('runbook').getAttribute('href') !== health.runbook) $('runbook').setAttribute('href', health.runbook);
   say($('why'), limit.sentence);
+  $('recorded').hidden = !state.capture;
+  // The server does not replay its own trouble: that takes a processor.
+  say($('record'), state.capture ? `${seconds(state.capture.span_seconds)} of requests are recorded:` : '');
+  say($('what-if'), `admission what-if --url ${location.origin}${base}`);
   const foremost = state.foremost ?? [];
   $('harm').hidden = foremost.length === 0;
   fill($('foremost'), foremost.map(it => [

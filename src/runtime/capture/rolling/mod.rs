@@ -12,6 +12,9 @@ mod compact_tests;
 mod gap_tests;
 mod lines;
 mod ring;
+mod trouble;
+#[cfg(test)]
+mod trouble_tests;
 
 use std::{
     sync::{
@@ -23,13 +26,13 @@ use std::{
 
 pub use self::lines::CapturedLines;
 use self::ring::Ring;
-pub(in crate::runtime) use self::ring::Slot;
+pub(in crate::runtime) use self::trouble::Slot;
 use super::{
     BUFFER, CaptureError,
     line::{Header, ROLLING},
 };
 use crate::{
-    engine::nanos,
+    engine::{Health, Timestamp, nanos},
     runtime::{
         Admission,
         core::{Row, Tape, lock},
@@ -129,6 +132,7 @@ impl RollingCapture {
     /// started.
     pub fn start(self, admission: &Admission) -> Result<(), CaptureError> {
         // The turn may wake wakers, which are foreign code: no lock is held then.
+        admission.shared.make_way_for_capture();
         let ring = self.begin(&admission.shared)?;
         lock(&admission.shared.rolling).ring = Some(ring);
         Ok(())
@@ -211,22 +215,28 @@ impl Admission {
 impl Shared {
     /// Starts, changes or stops the capture that settings want. A capture that was started otherwise stays, unless settings want
     /// another.
-    pub(in crate::runtime) fn capture_as_configured(self: &Arc<Self>, wanted: Option<(Duration, usize)>) {
-        if let Err(error) = self.configure_capture(wanted.map(|(last, max_bytes)| RollingCapture { last, max_bytes })) {
+    pub(in crate::runtime) fn capture_as_configured(self: &Arc<Self>, (last, max_bytes): (Option<Duration>, usize)) {
+        if let Err(error) = self.configure_capture(last.map(|last| RollingCapture { last, max_bytes }), max_bytes) {
             self.warn(&format!("capture_last: {error}"));
         }
     }
 
-    fn configure_capture(self: &Arc<Self>, wanted: Option<RollingCapture>) -> Result<(), CaptureError> {
+    fn configure_capture(
+        self: &Arc<Self>,
+        wanted: Option<RollingCapture>,
+        max_bytes: usize,
+    ) -> Result<(), CaptureError> {
         // As in `start`: no lock is held while a turn may wake foreign wakers.
         let running = {
             let mut slot = lock(&self.rolling);
+            slot.trouble.max_bytes = max_bytes;
             if std::mem::replace(&mut slot.configured, wanted) == wanted {
                 return Ok(());
             }
+            slot.trouble.is_recorded = false;
             slot.ring.clone().filter(|ring| lock(ring).is_running)
         };
-        match (running, wanted) {
+        match (running, wanted.filter(|it| !it.last.is_zero())) {
             (Some(ring), Some(wanted)) => {
                 let mut ring = lock(&ring);
                 (ring.last, ring.max_bytes) = (wanted.last, wanted.max_bytes);
@@ -240,6 +250,37 @@ impl Shared {
             (None, None) => {}
         }
         Ok(())
+    }
+
+    /// Starts and ends captures of trouble, given the state of the handle; once a second.
+    pub(in crate::runtime) fn capture_trouble(self: &Arc<Self>, (now, health): (Timestamp, Health)) {
+        // As in `start`: no lock is held while a turn may wake foreign wakers.
+        let change = {
+            let mut slot = lock(&self.rolling);
+            let is_others = slot.ring.is_some() && !slot.trouble.is_recorded;
+            if slot.configured.is_some() || is_others { Ok(None) } else { slot.change(now, health) }
+        };
+        match change {
+            Ok(None) => {}
+            Ok(Some(ring)) => drop(self.stop_rolling(&ring)),
+            Err(capture) => {
+                // Fails while another capture runs, or where there is no thread: that is no reason for a warning.
+                let Ok(ring) = capture.begin(self) else { return };
+                let mut slot = lock(&self.rolling);
+                (slot.ring, slot.trouble.is_recorded) = (Some(ring), true);
+            }
+        }
+    }
+
+    /// Ends a capture of trouble, if there is one, for a capture that was asked for.
+    fn make_way_for_capture(&self) {
+        let ring = {
+            let mut slot = lock(&self.rolling);
+            if std::mem::take(&mut slot.trouble.is_recorded) { slot.ring.clone() } else { None }
+        };
+        if let Some(ring) = ring {
+            self.stop_rolling(&ring);
+        }
     }
 
     fn stop_rolling(&self, ring: &Mutex<Ring>) -> bool {

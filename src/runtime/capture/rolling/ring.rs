@@ -2,14 +2,11 @@
 
 use std::{
     collections::{BTreeMap, VecDeque},
-    sync::{Arc, Mutex},
+    sync::Arc,
     time::Duration,
 };
 
-use super::{
-    RollingCapture,
-    compact::{Decoder, Encoder, Last, Names, Parts, Shape},
-};
+use super::compact::{Decoder, Encoder, Last, Names, Parts, Shape};
 use crate::{
     engine::nanos,
     runtime::{
@@ -20,14 +17,6 @@ use crate::{
         core::{Arrive, Checkpoint, Row, Step, deadline},
     },
 };
-
-/// The capture of a handle, if there was one.
-#[derive(Debug, Default)]
-pub(in crate::runtime) struct Slot {
-    pub(super) ring: Option<Arc<Mutex<Ring>>>,
-    /// The capture that the settings want.
-    pub(super) configured: Option<RollingCapture>,
-}
 
 /// Segments that the time and the memory are divided into: what is too old goes in such steps.
 const SEGMENTS: u64 = 16;

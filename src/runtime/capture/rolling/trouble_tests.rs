@@ -1,0 +1,113 @@
+//! Captures that no one asked for: when they begin, and when they end.
+
+use std::time::Duration;
+
+use tokio::time::sleep;
+
+use super::{CaptureState, RollingCapture};
+use crate::{Admission, Outcome, Ticket, limit::Fixed};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn handle(last: Option<Duration>) -> Admission {
+    let builder = Admission::builder().limit(Fixed::new(2)).shed();
+    last.into_iter().fold(builder, |builder, last| builder.capture_last(last)).build().unwrap()
+}
+
+/// Four requests at a time, ten times a second: two of them are refused.
+async fn flood(admission: &Admission, seconds: u64) {
+    for _ in 0..seconds * 10 {
+        let permits = [0; 4].map(|_| admission.try_admit(Ticket::new().label("noisy")));
+        permits.into_iter().flatten().for_each(|permit| permit.finish(Outcome::Success));
+        sleep(SECOND / 10).await;
+    }
+}
+
+async fn calm(admission: &Admission, seconds: u64) {
+    for _ in 0..seconds * 10 {
+        admission.try_admit(Ticket::new().label("calm")).unwrap().finish(Outcome::Success);
+        sleep(SECOND / 10).await;
+    }
+}
+
+fn state(admission: &Admission) -> CaptureState {
+    admission.rolling_capture().expect("a capture")
+}
+
+fn is_running(admission: &Admission) -> bool {
+    admission.rolling_capture().is_some_and(|it| it.is_running)
+}
+
+fn text(admission: &Admission) -> String {
+    let lines = admission.captured(Duration::MAX).into_iter().flatten().flatten();
+    String::from_utf8(lines.collect()).unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_minute_of_trouble_is_recorded_and_a_calm_handle_is_not() {
+    let admission = handle(None);
+    calm(&admission, 30).await;
+    assert!(admission.rolling_capture().is_none(), "a handle that is fine records nothing");
+    flood(&admission, 3).await;
+    assert!(is_running(&admission));
+    flood(&admission, 70).await;
+    assert!(!is_running(&admission), "a minute is enough");
+    let (least, most) = (Duration::from_secs(55), Duration::from_secs(61));
+    // A thread takes the rows, in a time of its own.
+    for _ in 0..5_000 {
+        if state(&admission).span >= least {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert!((least..most).contains(&state(&admission).span), "{:?}", state(&admission).span);
+    assert!(text(&admission).contains("noisy"));
+    // It is what there is to look at, until ten minutes have passed and the handle was fine in between.
+    calm(&admission, 60).await;
+    flood(&admission, 20).await;
+    assert!(!is_running(&admission), "trouble after a minute is not news");
+    assert!(!text(&admission).contains("calm"));
+    calm(&admission, 600).await;
+    flood(&admission, 5).await;
+    assert!(is_running(&admission), "trouble after ten minutes is");
+    calm(&admission, 30).await;
+    assert!(!is_running(&admission), "it ends with the trouble");
+}
+
+#[tokio::test(start_paused = true)]
+async fn trouble_that_gets_worse_is_recorded_anew() {
+    let admission = handle(None);
+    let held = [0; 2].map(|_| admission.try_admit(Ticket::new()).unwrap());
+    sleep(SECOND * 80).await;
+    assert!(!state(&admission).is_running, "busy for a minute");
+    drop(held);
+    flood(&admission, 3).await;
+    assert!(is_running(&admission), "overloaded is worse than busy");
+}
+
+#[tokio::test(start_paused = true)]
+async fn captures_that_are_asked_for_come_first() {
+    let admission = handle(None);
+    flood(&admission, 3).await;
+    let last = Duration::from_secs(7);
+    RollingCapture::new().last(last).start(&admission).unwrap();
+    assert_eq!(state(&admission).last, last);
+    flood(&admission, 90).await;
+    assert!(is_running(&admission), "no one has stopped it");
+    assert!(admission.stop_rolling_capture());
+    calm(&admission, 700).await;
+    flood(&admission, 20).await;
+    assert!(!is_running(&admission), "what was recorded can be fetched until another is asked for");
+
+    let none = handle(Some(Duration::ZERO));
+    flood(&none, 20).await;
+    assert!(none.rolling_capture().is_none());
+    let always = handle(Some(last));
+    calm(&always, 90).await;
+    assert!(is_running(&always));
+    let reload = |last| Admission::builder().limit(Fixed::new(2)).shed().capture_last(last);
+    always.reload(reload(Duration::ZERO)).unwrap();
+    assert!(!is_running(&always));
+    flood(&none, 20).await;
+    assert!(!is_running(&always));
+}
