@@ -88,6 +88,68 @@ impl AdmissionBuilder {
         self
     }
 
+    /// Counts caps, rates and budgets of [`Rules`] for all instances that use the same store and the same keys.
+    ///
+    /// A request asks for all of its rules at once when it was granted a slot, and holds that for one time limit of the
+    /// store at most. What its rules say about [what happens when they are full](crate::WhenFull) holds as before. A
+    /// request that waits for a rule waits in line as long as any other, without a slot. A rule can be kept [to this
+    /// process](crate::Cap::local), and [`max_pending`](crate::ClassLimits::max_pending) always is. See [the page on
+    /// shared limits](crate::docs::shared_limits).
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use tower_admission::{
+    ///     Admission, Cap, ClassLimits, Rules, WhenFull,
+    ///     store::{Keys, Leases, MemoryStore},
+    /// };
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// // With the feature `redis`: RedisStore::builder("redis://…", keys.clone()).build()?
+    /// let store = Arc::new(MemoryStore::new());
+    /// let admission = Admission::builder()
+    ///     .rules(Rules::new().class("run", ClassLimits::new().max_in_flight(Cap::from(2).when_full(WhenFull::Reject))))
+    ///     .shared(Leases::builder().build(store), Keys::new("shop")?)
+    ///     .build()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[cfg(feature = "shared")]
+    pub fn shared(mut self, leases: Leases, keys: Keys) -> Self {
+        self.store = Some((leases, keys));
+        self.settings.sharing.is_shared = true;
+        self
+    }
+
+    /// What shared rules do while the store is gone, for rules that [don't say so](crate::Cap::on_store_failure):
+    /// [`OnStoreFailure::FailClosed`] unless set.
+    #[cfg(feature = "shared")]
+    pub fn on_store_failure(mut self, on_store_failure: OnStoreFailure) -> Self {
+        self.settings.sharing.on_store_failure = on_store_failure;
+        self
+    }
+
+    /// Publishes how long callers waited for a lock beside the metrics of this handle, as `admission_lock_*`: for none
+    /// unless set. A handle publishes one lock, and a lock belongs to one handle.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use tower_admission::{
+    ///     Admission,
+    ///     store::{AdmissionLock, Keys, MemoryStore},
+    /// };
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let lock = AdmissionLock::builder().build(Arc::new(MemoryStore::new()), Keys::new("shop")?);
+    /// let admission = Admission::builder().lock_metrics(&lock).build()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[cfg(feature = "shared")]
+    pub fn lock_metrics(mut self, lock: &AdmissionLock) -> Self {
+        self.admission_lock = Some(lock.clone());
+        self
+    }
+
     /// Takes the time from `clock` rather than from Tokio.
     pub fn clock(mut self, clock: impl Clock + 'static) -> Self {
         self.clock = Some(TimeSource::custom(clock));
@@ -154,69 +216,6 @@ impl AdmissionBuilder {
         #[cfg(feature = "capture")]
         admission.shared.capture_as_configured(capture);
         Ok(admission)
-    }
-}
-
-// Rules that all instances share.
-#[cfg(feature = "shared")]
-impl AdmissionBuilder {
-    /// Counts caps, rates and budgets of [`Rules`] for all instances that use the same store and the same keys.
-    ///
-    /// A request asks for all of its rules at once when it was granted a slot, and holds that for one time limit of the
-    /// store at most. What its rules say about [what happens when they are full](crate::WhenFull) holds as before. A
-    /// request that waits for a rule waits in line as long as any other, without a slot. A rule can be kept [to this
-    /// process](crate::Cap::local), and [`max_pending`](crate::ClassLimits::max_pending) always is. See [the page on
-    /// shared limits](crate::docs::shared_limits).
-    ///
-    /// ```
-    /// use std::sync::Arc;
-    /// use tower_admission::{
-    ///     Admission, Cap, ClassLimits, Rules, WhenFull,
-    ///     store::{Keys, Leases, MemoryStore},
-    /// };
-    ///
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// // With the feature `redis`: RedisStore::builder("redis://…", keys.clone()).build()?
-    /// let store = Arc::new(MemoryStore::new());
-    /// let admission = Admission::builder()
-    ///     .rules(Rules::new().class("run", ClassLimits::new().max_in_flight(Cap::from(2).when_full(WhenFull::Reject))))
-    ///     .shared(Leases::builder().build(store), Keys::new("shop")?)
-    ///     .build()?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn shared(mut self, leases: Leases, keys: Keys) -> Self {
-        self.store = Some((leases, keys));
-        self.settings.sharing.is_shared = true;
-        self
-    }
-
-    /// What shared rules do while the store is gone, for rules that [don't say so](crate::Cap::on_store_failure):
-    /// [`OnStoreFailure::FailClosed`] unless set.
-    pub fn on_store_failure(mut self, on_store_failure: OnStoreFailure) -> Self {
-        self.settings.sharing.on_store_failure = on_store_failure;
-        self
-    }
-
-    /// Publishes how long callers waited for a lock beside the metrics of this handle, as `admission_lock_*`: for none
-    /// unless set. A handle publishes one lock, and a lock belongs to one handle.
-    ///
-    /// ```
-    /// use std::sync::Arc;
-    /// use tower_admission::{
-    ///     Admission,
-    ///     store::{AdmissionLock, Keys, MemoryStore},
-    /// };
-    ///
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let lock = AdmissionLock::builder().build(Arc::new(MemoryStore::new()), Keys::new("shop")?);
-    /// let admission = Admission::builder().lock_metrics(&lock).build()?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn lock_metrics(mut self, lock: &AdmissionLock) -> Self {
-        self.admission_lock = Some(lock.clone());
-        self
     }
 }
 

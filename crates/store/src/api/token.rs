@@ -2,9 +2,6 @@
 
 use std::fmt;
 
-#[cfg(feature = "shared")]
-use getrandom::fill;
-
 use super::StoreError;
 
 /// 128 random bits: without them, a caller can neither renew nor release what was granted for them.
@@ -19,11 +16,16 @@ impl Token {
     ///
     /// # Errors
     ///
-    /// [`StoreError::NoRandomness`] if the operating system has no random bytes.
+    /// [`StoreError::NoRandomness`] if the operating system has no random bytes, and without the feature `shared`.
     pub fn random() -> Result<Self, StoreError> {
-        let mut bytes = [0; 16];
-        fill(&mut bytes).map_err(|_| StoreError::NoRandomness)?;
-        Ok(Self(bytes))
+        #[cfg(feature = "shared")]
+        {
+            let mut bytes = [0; 16];
+            getrandom::fill(&mut bytes).map_err(|_| StoreError::NoRandomness)?;
+            Ok(Self(bytes))
+        }
+        #[cfg(not(feature = "shared"))]
+        Err(StoreError::NoRandomness)
     }
 
     /// Returns the token with these bits, which can be guessed: for tests that are repeated.
@@ -41,12 +43,6 @@ impl Token {
     pub(crate) fn hex(self) -> String {
         format!("{:032x}", u128::from_be_bytes(self.0))
     }
-}
-
-/// Without the feature the library has no store, and needs no token.
-#[cfg(not(feature = "shared"))]
-const fn fill(_: &mut [u8]) -> Result<(), ()> {
-    Err(())
 }
 
 impl fmt::Debug for Token {
