@@ -63,8 +63,7 @@ impl Settings {
         #[cfg(feature = "files")]
         if !self.sharing.is_shared && self.sharing.store.as_ref().is_some_and(|store| *store != StoreConfig::default())
         {
-            self.notes
-                .push("[store] has no effect without url, unless the program itself gives the handle a store".into());
+            self.notes.push("[store] has no effect without url, unless code sets a store (feature shared)".into());
         }
         let rules =
             self.rules.into_plan(self.sharing.is_shared.then_some(self.sharing.on_store_failure), &mut problems);
