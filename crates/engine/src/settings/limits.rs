@@ -52,7 +52,6 @@ macro_rules! bound_setters {
         #[doc = concat!("Sets what this ", $what, " does while the shared store is gone, if it is shared: as set")]
         /// [for all rules](https://docs.rs/tower-admission/latest/tower_admission/struct.AdmissionBuilder.html#method.on_store_failure) unless set here.
         $(#[$on_store_failure])*
-        /// Needs the feature `shared`.
         #[cfg(feature = "shared")]
         pub const fn on_store_failure(mut self, on_store_failure: OnStoreFailure) -> Self {
             self.shared.on_store_failure = Some(on_store_failure);
