@@ -117,7 +117,7 @@ pub(crate) async fn all() -> Vec<Incident> {
         ..Expected::default()
     };
     // The last one counts in real time, and waits for it yet.
-    let maybe: &[&str] = &["AdmissionSaturated", "AdmissionQueueFills", "AdmissionRejectsMost"];
+    let maybe: &[&str] = &["AdmissionSaturated", "AdmissionQueueFills", "AdmissionRejectsMany"];
     let noisy = Expected {
         which: &["noisy refused "],
         why: &["noisy holds "],
