@@ -72,7 +72,7 @@ pub(crate) struct HealthInputs {
     pub(crate) is_store_slow: bool,
     /// Whether all slots are used, or a request waits.
     pub(crate) is_busy: bool,
-    /// Whether as many requests wait as may run.
+    /// Whether as many requests wait as may run, or requests wait longer than before.
     pub(crate) is_line_long: bool,
     /// Whether most slots are held by requests that don't end.
     pub(crate) is_stuck: bool,

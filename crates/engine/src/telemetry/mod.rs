@@ -66,6 +66,8 @@ pub(crate) struct Telemetry {
     journal: Journal,
     /// What a history asks for besides.
     sampled: sampled::Sampled,
+    /// Whether a history says that requests wait longer than before.
+    pub(crate) are_waits_longer: bool,
 }
 
 impl Telemetry {
@@ -80,6 +82,7 @@ impl Telemetry {
             reloads: 0,
             journal: Journal::new(decisions),
             sampled: sampled::Sampled::default(),
+            are_waits_longer: false,
         };
         telemetry.grow(partitions);
         telemetry

@@ -86,6 +86,11 @@ impl Engine {
         self.note_change(now, ChangeEvent::Stall(lasted));
     }
 
+    /// Takes note whether requests wait far longer than in the hour before: the handle is not fine then.
+    pub const fn note_waits(&mut self, are_longer: bool) {
+        self.telemetry.are_waits_longer = are_longer;
+    }
+
     /// Returns how many partitions there would be with these settings, those included that are gone.
     pub fn partitions_with(&self, plan: &Plan) -> usize {
         let known = |it: &&PartitionPlan| self.capacity.partitions().any(|(_, known)| *known.name() == it.name);

@@ -2,7 +2,10 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use super::{Frame, History, Row};
+use super::{
+    Frame, History, Row,
+    bursts::{self, Bursts},
+};
 use crate::{
     Timestamp,
     engine::{SampledName, text},
@@ -21,8 +24,8 @@ const COMPARED: usize = 16;
 /// Changes that are told of at once, besides a wait.
 const MOST: usize = 3;
 /// A change is one by this factor at least, and by this many standard deviations of a count.
-const FACTOR: f32 = 2.0;
-const DEVIATIONS: f32 = 6.0;
+pub(super) const FACTOR: f32 = 2.0;
+pub(super) const DEVIATIONS: f32 = 6.0;
 
 /// A change: how large it is, its place among those of its kind, and what is said of it.
 struct Change {
@@ -39,16 +42,32 @@ impl Shared {
 }
 
 impl History {
-    /// The largest changes first.
-    fn changes(&self, is_fine: bool) -> Vec<String> {
+    /// Whether requests of a label or of a partition wait longer than before.
+    pub(super) fn has_longer_waits(&self) -> bool {
+        let frames = self.now_and_before();
+        [Kind::Label, Kind::Partition].iter().any(|kind| subjects(&frames, *kind).iter().any(|it| it.waits().is_some()))
+    }
+
+    /// The frames that are compared: the last ones, those before, and the last ones second by second.
+    fn now_and_before(&self) -> [Vec<&Arc<Frame>>; 3] {
         let end = self.last.at;
-        let now: Vec<_> = self.fine.iter().filter(|it| end.since(it.from) <= NOW + super::STEP).collect();
+        let since = |time: Duration| move |it: &&Arc<Frame>| end.since(it.from) <= time + super::STEP;
         let before: Vec<_> = self.coarse.iter().filter(|it| end.since(it.to) >= BETWEEN).collect();
         // Too short a time says nothing.
         let known: f32 = before.iter().map(|it| it.seconds()).sum();
         let before = if known < KNOWN { Vec::new() } else { before };
-        let kinds = [Kind::Label, Kind::Partition].map(|kind| subjects(&now, &before, kind));
-        let classes = subjects(&now, &before, Kind::Class);
+        // What came while the process stood still comes at once.
+        let late = self.fine.iter().rposition(|it| it.is_gap || it.seconds() > 1.5).map_or(0, |it| it + 3);
+        let lately = self.fine.iter().skip(late).filter(since(BETWEEN)).collect();
+        [self.fine.iter().filter(since(NOW)).collect(), before, lately]
+    }
+
+    /// The largest changes first.
+    fn changes(&self, is_fine: bool) -> Vec<String> {
+        let end = self.last.at;
+        let frames = self.now_and_before();
+        let kinds = [Kind::Label, Kind::Partition].map(|kind| subjects(&frames, kind));
+        let classes = subjects(&frames, Kind::Class);
         let mut changes = of(&classes, Subject::takes);
         // Where most requests have labels that were followed before, times of a partition only tell of another mix of these.
         let came = |subjects: &[Subject<'_>]| subjects.iter().map(|it| it.now.came).sum::<f32>();
@@ -62,7 +81,7 @@ impl History {
             if !self.fine.iter().rev().take(12).any(|it| it.is_gap) {
                 changes.extend(each(&kinds, Subject::sends));
             }
-            changes.extend(of_limit(&now, &before));
+            changes.extend(of_limit(&frames[0], &frames[1]));
         }
         // The largest change of each kind comes before the second of any.
         changes.sort_by(|a, b| a.place.cmp(&b.place).then(b.factor.total_cmp(&a.factor)));
@@ -190,10 +209,13 @@ struct Subject<'a> {
     name: &'a SampledName,
     now: Side,
     before: Side,
+    /// Requests that came in each of the last seconds, and how many waited at the end of the last of these.
+    lately: Vec<f32>,
+    waiting: f32,
 }
 
-/// The partitions, labels or classes that are compared.
-fn subjects<'a>(now: &[&'a Arc<Frame>], before: &[&'a Arc<Frame>], kind: Kind) -> Vec<Subject<'a>> {
+/// The partitions, labels or classes that are compared: now, before, and second by second.
+fn subjects<'a>([now, before, lately]: &[Vec<&'a Arc<Frame>>; 3], kind: Kind) -> Vec<Subject<'a>> {
     let rows = |frame: &'a Frame| kind.rows(frame);
     let mut busiest: BTreeMap<u64, (f32, &'a SampledName)> = BTreeMap::new();
     for row in now.iter().chain(before.last()).flat_map(|frame| rows(frame)) {
@@ -202,8 +224,20 @@ fn subjects<'a>(now: &[&'a Arc<Frame>], before: &[&'a Arc<Frame>], kind: Kind) -
     let mut busiest: Vec<_> = busiest.into_iter().collect();
     busiest.sort_by(|(_, (a, _)), (_, (b, _))| b.total_cmp(a));
     busiest.truncate(COMPARED);
-    let subject = |(serial, (_, name))| (serial, Subject { name, now: Side::default(), before: Side::default() });
+    let subject = |(serial, (_, name))| {
+        let [now, before] = std::array::from_fn(|_| Side::default());
+        (serial, Subject { name, now, before, lately: Vec::new(), waiting: 0.0 })
+    };
     let mut subjects: BTreeMap<u64, Subject<'a>> = busiest.into_iter().map(subject).collect();
+    for frame in lately {
+        for (serial, it) in &mut subjects {
+            let row = rows(frame).iter().find(|row| row.serial == *serial);
+            let (arrived, waiting) = row.map_or((0.0, 0.0), |row| (row.arrived() as f32, row.waiting));
+            // A request that waits came already.
+            it.lately.push((arrived + waiting - it.waiting).max(0.0));
+            it.waiting = waiting;
+        }
+    }
     let mut lasted = [0.0; 2];
     for (frames, side) in [(now, 0), (before, 1)] {
         for frame in frames.iter().filter(|frame| frame.seconds() > 0.0) {
@@ -233,8 +267,19 @@ impl Subject<'_> {
         Some((usual, usual * self.now.seconds))
     }
 
+    /// Whether it sends in bursts, as it did not before.
+    fn bursts(&self) -> Option<Change> {
+        let (usual, _) = self.expected()?;
+        let Bursts { requests, seconds, factor } = bursts::find(&self.lately, &self.before.rates, usual)?;
+        let words = [format!("{requests:.0} requests in {seconds} s"), text::rate(usual.into())];
+        Some(self.change(factor, "sends in bursts of", words))
+    }
+
     /// Whether it sends far more than before.
     fn sends(&self) -> Option<Change> {
+        if let Some(bursts) = self.bursts() {
+            return Some(bursts);
+        }
         let (usual, expected) = self.expected()?;
         let came = self.now.came;
         let is_more = came >= expected * FACTOR && came - expected >= DEVIATIONS * expected.max(1.0).sqrt();
@@ -294,7 +339,7 @@ fn of_limit(now: &[&Arc<Frame>], before: &[&Arc<Frame>]) -> Option<Change> {
 }
 
 /// The median of values, each with the time that it held for.
-fn median(values: &[(f32, f32)]) -> Option<f32> {
+pub(super) fn median(values: &[(f32, f32)]) -> Option<f32> {
     let mut values = values.to_vec();
     values.sort_unstable_by(|(a, _), (b, _)| a.total_cmp(b));
     let half = values.iter().map(|(_, lasted)| lasted).sum::<f32>() / 2.0;

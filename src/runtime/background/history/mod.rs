@@ -3,6 +3,7 @@
 //! Requests count nothing for this. Once a second, the counts that the engine has anyway are read and compared with those of
 //! the second before. All of it is bounded: frames by number, labels of a frame by the places that the engine has for them.
 
+mod bursts;
 mod changed;
 mod frame;
 #[cfg(test)]
@@ -169,7 +170,9 @@ impl Shared {
         if history.is_due(now) {
             let gap = now.since(history.last.at);
             let stall = (history.is_driven && gap > GAP).then_some(gap);
+            let has_longer_waits = history.has_longer_waits();
             history.note(self.with_engine(|state, _| {
+                state.engine.note_waits(has_longer_waits);
                 if let Some(lasted) = stall {
                     state.engine.note_stall(now, lasted);
                 }

@@ -65,6 +65,7 @@ fn judge(world: &World, faults: &[Fault]) -> Judged {
             Fault::Leak(..)
             | Fault::Storm(..)
             | Fault::Crowd(..)
+            | Fault::Burst(..)
             | Fault::Typo(..)
             | Fault::Cap(..)
             | Fault::Limit(_)
@@ -79,6 +80,7 @@ fn judge(world: &World, faults: &[Fault]) -> Judged {
             Fault::Crowd(who, _) => line.contains(&format!("{} sends ", TENANTS[*who].1)),
             Fault::Typo(..) => line.contains("requests of typo come, a partition that no setting knows"),
             Fault::Storm(..) => line.contains(&format!("{who} sends ")),
+            Fault::Burst(..) => line.contains(&format!("{who} sends in bursts of ")),
             Fault::Cap(..) | Fault::Limit(_) => line.contains("reloaded"),
             Fault::Impatient(_) => line.contains("leave before the answer") && names(&line, who),
             Fault::Gone(_) => line.contains(&format!("{who} sends nothing")),

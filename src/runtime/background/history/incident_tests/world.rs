@@ -43,11 +43,13 @@ pub(super) enum Fault {
     Typo(usize, u32),
     /// Requests of a class take so many times as long, of each tenant.
     Class(u32),
+    /// In a second of each ten, requests come so many times as often.
+    Burst(usize, u32),
     Drain,
 }
 
 impl Fault {
-    pub(super) const KINDS: u32 = 13;
+    pub(super) const KINDS: u32 = 14;
 
     pub(super) fn draw(kind: u32, random: &mut Rng) -> Self {
         let who = random.usize(..TENANTS.len());
@@ -64,6 +66,7 @@ impl Fault {
             9 => Self::Crowd(who, random.u32(20..=60)),
             10 => Self::Typo(who, random.u32(20..=60)),
             11 => Self::Class(random.u32(20..=60)),
+            12 => Self::Burst(who, random.u32(20..=60)),
             _ => Self::Drain,
         }
     }
@@ -72,6 +75,7 @@ impl Fault {
         match self {
             Self::Leak(who, _) | Self::Slow(who, _) | Self::Storm(who, _) | Self::Cap(who, _) => Some(who),
             Self::Impatient(who) | Self::Gone(who) | Self::Crowd(who, _) | Self::Typo(who, _) => Some(who),
+            Self::Burst(who, _) => Some(who),
             Self::Nothing | Self::Limit(_) | Self::Freeze | Self::Host(_) | Self::Class(_) | Self::Drain => None,
         }
     }
@@ -107,6 +111,7 @@ pub(super) struct World {
     pub(super) strangers: Cell<u32>,
     /// The load as a part of the usual one.
     pub(super) wave: Cell<f64>,
+    pub(super) began: Instant,
 }
 
 pub(super) fn settings(limit: usize, cap: Option<(usize, usize)>) -> AdmissionBuilder {
@@ -134,6 +139,7 @@ impl World {
             is_over: Cell::new(false),
             strangers: Cell::new(0),
             wave: Cell::new(1.0),
+            began: Instant::now(),
         })
     }
 
@@ -168,6 +174,7 @@ impl World {
                     Fault::Storm(_, factor) | Fault::Crowd(_, factor) | Fault::Typo(_, factor) => {
                         rate *= f64::from(factor)
                     }
+                    Fault::Burst(_, factor) if self.began.elapsed().as_secs() % 10 == 0 => rate *= f64::from(factor),
                     Fault::Impatient(_) => patience = work / 2,
                     Fault::Gone(_) => comes = false,
                     _ => {}
