@@ -172,9 +172,10 @@ struct Side {
     /// Waiting requests, and slots, each times seconds.
     waited: f32,
     held: f32,
-    /// Requests per second, and medians of round-trip times, each with the seconds that it held for.
+    /// Requests per second, medians of round-trip times, and means of waits, each with the seconds that it held for.
     rates: Vec<(f32, f32)>,
     rtt: Vec<(f32, f32)>,
+    waits: Vec<(f32, f32)>,
 }
 
 impl Side {
@@ -184,6 +185,7 @@ impl Side {
         self.waited += row.waiting * seconds;
         self.held += row.in_flight * seconds;
         self.rates.push((came / seconds, seconds));
+        self.waits.push((row.waiting * seconds / came.max(1.0), seconds));
         self.rtt.extend(row.rtt.map(|[p50, _]| (p50, seconds)));
     }
 
@@ -305,11 +307,14 @@ impl Subject<'_> {
         is_longer.then(|| self.change(now / usual, "takes", [now, usual].map(|it| text::seconds(it.into()))))
     }
 
-    /// Whether its requests wait far longer than before, and longer than they take.
+    /// Whether its requests wait far longer than before, than in nine of ten frames before, and than they take.
     fn waits(&self) -> Option<Change> {
+        /// A wait that is worth a word, in seconds: most waits are none, so that a few of these are far longer.
+        const LONG: f32 = 0.03;
         let (now, usual) = (self.now.wait()?, self.before.wait()?);
+        let often = quantile(&self.before.waits, 0.9)?.max(usual);
         let takes = median(&self.now.rtt).unwrap_or(0.0);
-        let is_longer = now >= usual * FACTOR && now >= takes && now > 0.01;
+        let is_longer = now >= often * FACTOR * FACTOR && now >= takes && now >= LONG;
         let words = || [now, usual].map(|it| text::seconds(it.into()));
         is_longer.then(|| self.change(now / usual.max(0.01), "waits", words()))
     }
@@ -338,14 +343,18 @@ fn of_limit(now: &[&Arc<Frame>], before: &[&Arc<Frame>]) -> Option<Change> {
     })
 }
 
-/// The median of values, each with the time that it held for.
+/// The median, and any quantile, of values, each with the time that it held for.
 pub(super) fn median(values: &[(f32, f32)]) -> Option<f32> {
+    quantile(values, 0.5)
+}
+
+fn quantile(values: &[(f32, f32)], part: f32) -> Option<f32> {
     let mut values = values.to_vec();
     values.sort_unstable_by(|(a, _), (b, _)| a.total_cmp(b));
-    let half = values.iter().map(|(_, lasted)| lasted).sum::<f32>() / 2.0;
+    let part = values.iter().map(|(_, lasted)| lasted).sum::<f32>() * part;
     let mut sum = 0.0;
     values.into_iter().find_map(|(value, lasted)| {
         sum += lasted;
-        (sum >= half).then_some(value)
+        (sum >= part).then_some(value)
     })
 }

@@ -33,6 +33,8 @@ fn judge(world: &World, faults: &[Fault]) -> Judged {
     let mut wrong = Vec::new();
     let worst = (0..TENANTS.len()).filter(|it| got[*it].is_hurt()).max_by_key(|it| got[*it].harmed());
     let drains = faults.contains(&Fault::Drain);
+    let harmed: u32 = got.iter().map(Got::harmed).sum();
+    let all = harmed + got.iter().map(|it| it.served).sum::<u32>();
     match worst {
         Some(_) if line.starts_with("fine") => wrong.push("hurt"),
         Some(who)
@@ -43,7 +45,12 @@ fn judge(world: &World, faults: &[Fault]) -> Judged {
         {
             wrong.push("hurt");
         }
-        None if ["overloaded", "throttled", "abandoned"].iter().any(|it| line.starts_with(it)) => wrong.push("hurt"),
+        // A hundredth of all is enough for such a word.
+        None if harmed * 100 < all
+            && ["overloaded", "throttled", "abandoned"].iter().any(|it| line.starts_with(it)) =>
+        {
+            wrong.push("hurt");
+        }
         _ => {}
     }
     let holds = snapshot.labels.iter().max_by_key(|it| it.in_flight).map(|it| (it.name.clone(), it.in_flight));
@@ -170,4 +177,24 @@ fn a_calm_day_is_told_as_one() {
     });
     println!("{} of {looks} looks at a calm day are alarms", alarms.len());
     assert_eq!(alarms.first(), None);
+}
+
+/// A handle whose slots are used for half of the time: requests wait now and then, and nothing is said of it.
+#[test]
+fn a_handle_that_is_well_used_is_told_as_one() {
+    let (mut looks, mut alarms) = (0, Vec::new());
+    for seed in 0..2 {
+        run(seed, async |world| {
+            world.admission.reload(world::settings(6, None)).unwrap();
+            sleep(Duration::from_secs(900)).await;
+            for _ in 0..180 {
+                sleep(Duration::from_secs(10)).await;
+                let health = world.admission.snapshot().health;
+                looks += 1;
+                alarms.extend(Some(health.headline).filter(|_| !health.changed.is_empty()));
+            }
+        });
+    }
+    println!("{} of {looks} looks at a handle that is well used are alarms", alarms.len());
+    assert!(alarms.len() * 50 <= looks, "{alarms:#?}");
 }
