@@ -8,6 +8,7 @@ mod incidents;
 mod judge;
 mod prometheus;
 mod report;
+mod screen;
 mod stories;
 mod thirteen;
 mod told;

@@ -9,10 +9,11 @@ use futures_util::future::join_all;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{
+    browser::Browser,
     clients::Flow,
     judge::{Judged, Known},
     prometheus::Prometheus,
-    report,
+    report, screen,
     stories::{Deed, FROZEN, Story, World},
     support,
     told::{self, Told},
@@ -61,6 +62,8 @@ struct Seen {
     last: Look,
     told: Told,
     truth: String,
+    /// Where the page has what it is about on its first screen, on a wide one and on a phone.
+    screens: [String; 2],
 }
 
 async fn look(world: &World, counts: &mut Vec<Vec<Flow>>, done: &[Deed]) -> Option<Look> {
@@ -122,13 +125,14 @@ async fn play(mut world: World) -> (World, Seen) {
     }
     let truth = world.clients.lately().to_string();
     let told = told::ask(&world.url, world.story.name, &[]).await;
-    (world, Seen { alarms, first_true, lately, others, last: last.unwrap(), told, truth })
+    let (last, screens) = (last.unwrap(), Default::default());
+    (world, Seen { alarms, first_true, lately, others, last, told, truth, screens })
 }
 
 fn table(all: &[(World, Seen)]) -> String {
     let mut out = "| incident | what was done | what callers got in ten seconds | slots by the handler's count | worst, holder | first \
-                   line | hurt, holder, change | first true after | looks right | false alarms |\n|---|---|---|---|---|---|---|---|\
-                   ---|---|\n"
+                   line | hurt, holder, change | first true after | looks right | false alarms | on the first \
+                   screen |\n|---|---|---|---|---|---|---|---|---|---|---|\n"
         .to_owned();
     let mut others = String::new();
     for (World { story, .. }, seen) in all {
@@ -147,6 +151,7 @@ fn table(all: &[(World, Seen)]) -> String {
             &first,
             &format!("{right} of {}", seen.lately.len()),
             &seen.alarms.join(" / "),
+            &seen.screens.join(", "),
         ];
         out += &format!("| {} |\n", cells.map(|it| it.replace('|', "\\|")).join(" | "));
         for (after, Look { line, judged, worst, .. }) in seen.others.values() {
@@ -161,7 +166,18 @@ fn table(all: &[(World, Seen)]) -> String {
 async fn drill(lines: &'static str, file: &str) {
     support::metrics();
     let worlds = join_all(stories(lines).into_iter().map(World::begin)).await;
-    let all = join_all(worlds.into_iter().map(play)).await;
+    let mut all = join_all(worlds.into_iter().map(play)).await;
+    // The incidents go on meanwhile.
+    let browser = Browser::start().await;
+    for (world, seen) in &mut all {
+        if let Some(it) = look(world, &mut Vec::new(), &world.story.deeds).await {
+            let flows = world.flows();
+            let value = |name: &str| flows.iter().find(|it| it.name == name).map(|it| it.value);
+            let mut names: Vec<_> = [it.worst, it.holder].into_iter().flatten().filter_map(value).collect();
+            names.dedup();
+            seen.screens = screen::first(&browser, &world.url, world.story.name, &names).await;
+        }
+    }
     let table = table(&all);
     println!("{table}");
     if let Some(folder) = report::folder() {
@@ -180,6 +196,9 @@ async fn drill(lines: &'static str, file: &str) {
             add(format!("first true after {:?}", seen.first_true));
         }
         seen.alarms.iter().for_each(|it| add(format!("alarm while all is well: {it}")));
+        if seen.screens.iter().any(String::is_empty) {
+            add(format!("not on the first screen, wide or on a phone: {:?}", seen.screens));
+        }
         // The command asks at another moment, so numbers may differ.
         let line = seen.told.json["health"]["headline"].as_str().unwrap_or_default();
         if !seen.told.status.contains(line.split(':').next().unwrap_or_default()) {

@@ -163,11 +163,11 @@ impl Browser {
         self.call("Emulation.setEmulatedMedia", json!({"features": features})).await;
     }
 
-    /// A picture of the page, under `target` or where `ADMISSION_PICTURES` or `DRILL` says.
+    /// A picture of the page, under `target` or where `PICTURES`, `ADMISSION_PICTURES` or `DRILL` says.
     pub(crate) async fn picture(&self, name: &str) {
         let answer = self.call("Page.captureScreenshot", json!({"captureBeyondViewport": true})).await;
         let png = BASE64_STANDARD.decode(answer["data"].as_str().unwrap()).unwrap();
-        let folder = ["ADMISSION_PICTURES", "DRILL"]
+        let folder = ["PICTURES", "ADMISSION_PICTURES", "DRILL"]
             .into_iter()
             .find_map(std::env::var_os)
             .map_or_else(npm::target, PathBuf::from);
