@@ -98,9 +98,7 @@ impl Known<'_> {
                 let is_exact = about.iter().all(|it| self.is_hurt(it) || !self.truth.0.contains_key(it.name));
                 if is_exact { Judged::Right } else { Judged::Partly }
             });
-        // Requests of a process that is throttled wait where no handle sees them.
-        let unseen = if line.contains("timers fire") { Judged::Partly } else { Judged::Wrong };
-        let told = judged.min().unwrap_or(unseen);
+        let told = judged.min().unwrap_or(Judged::Wrong);
         // The first word counts, too.
         if line.starts_with("fine") { told.max(Judged::Partly) } else { told }
     }
@@ -155,7 +153,7 @@ impl Known<'_> {
                     let stood = ["9", "10", "11"].iter().any(|it| line.contains(&format!("stood still for {it}")));
                     (stood, line.contains("stood still"))
                 }
-                Deed::Throttle => (has(line, "process"), line.contains(" takes ")),
+                Deed::Throttle => (has(line, "processor"), line.contains(" takes ")),
                 Deed::Drain => (line.starts_with("draining"), line.contains("drain")),
             };
             match (deed.is_worth_a_word() || is_hurt, right, partly) {

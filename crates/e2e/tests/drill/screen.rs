@@ -37,7 +37,7 @@ pub(crate) async fn first(browser: &Browser, url: &str, story: &str, names: &[&s
     if env::var_os("PICTURES").is_some() {
         // Some seconds of its course.
         sleep(Duration::from_secs(5)).await;
-        browser.picture(&story.replace(' ', "-")).await;
+        browser.first_screen(&story.replace(' ', "-")).await;
     }
     let mut found = [const { String::new() }; 2];
     for ((width, height, is_phone), found) in SIZES.into_iter().zip(&mut found) {

@@ -165,7 +165,16 @@ impl Browser {
 
     /// A picture of the page, under `target` or where `PICTURES`, `ADMISSION_PICTURES` or `DRILL` says.
     pub(crate) async fn picture(&self, name: &str) {
-        let answer = self.call("Page.captureScreenshot", json!({"captureBeyondViewport": true})).await;
+        self.write_picture(name, true).await;
+    }
+
+    /// A picture of the first screen, in the same place.
+    pub(crate) async fn first_screen(&self, name: &str) {
+        self.write_picture(name, false).await;
+    }
+
+    async fn write_picture(&self, name: &str, is_whole: bool) {
+        let answer = self.call("Page.captureScreenshot", json!({"captureBeyondViewport": is_whole})).await;
         let png = BASE64_STANDARD.decode(answer["data"].as_str().unwrap()).unwrap();
         let folder = ["PICTURES", "ADMISSION_PICTURES", "DRILL"]
             .into_iter()

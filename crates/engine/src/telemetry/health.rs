@@ -83,8 +83,9 @@ pub(crate) struct HealthInputs {
 pub(super) struct Judge {
     health: Health,
     since: Timestamp,
-    /// Time since when the handle was better than that.
+    /// Time since when the handle was better than that, and when the process went on after it had stood still.
     better_since: Option<Timestamp>,
+    went_on: Option<Timestamp>,
     /// A bit for each of the last seconds, the newest one first: whether the handle was busy; and how many seconds were noted.
     busy: u32,
     noted: u32,
@@ -98,6 +99,11 @@ impl Judge {
     /// Has the state begin now.
     pub(super) const fn begin(&mut self, now: Timestamp) {
         (self.since, self.better_since) = (now, None);
+    }
+
+    /// Notes that the process goes on after it stood still.
+    pub(super) const fn go_on(&mut self, now: Timestamp) {
+        self.went_on = Some(now);
     }
 
     /// Notes whether the handle is busy, once a second.
@@ -131,7 +137,10 @@ impl Judge {
             (self.health, self.since, self.better_since) = (found, now, None);
         } else if found == self.health {
             self.better_since = None;
-        } else if now.since(*self.better_since.get_or_insert(now)) >= BETTER_FOR {
+        } else if now.since(*self.better_since.get_or_insert(now)) >= BETTER_FOR
+            // What came while the process stood still is no load that may come again.
+            || self.went_on.is_some_and(|at| now.since(at) < LastSeconds::WINDOW + BETTER_FOR)
+        {
             // Told since when it holds, rather than since when that is certain.
             (self.health, self.since) = (found, self.better_since.take().unwrap_or(now));
         }
@@ -286,6 +295,21 @@ mod tests {
         assert_eq!(judged(&mut judge, 205, OPEN, last(9, Reason::Limit, 0)), (Health::Fine, at(200)), "since it is so");
         assert_eq!(judged(&mut judge, 206, OPEN, last(992, Reason::Limit, 8)).0, Health::Busy, "below the bound");
         assert_eq!(judged(&mut judge, 207, OPEN, last(98, Reason::Limit, 2)), (Health::Overloaded, at(207)), "at once");
+    }
+
+    #[test]
+    fn what_came_while_the_process_stood_still_is_over_once_it_is_served() {
+        for (stood_still, expected) in [(true, Health::Fine), (false, Health::Overloaded)] {
+            let mut judge = Judge::default();
+            if stood_still {
+                judge.go_on(at(0));
+            }
+            assert_eq!(judged(&mut judge, 1, OPEN, last(50, Reason::Limit, 50)).0, Health::Overloaded);
+            assert_eq!(judged(&mut judge, 11, OPEN, last(50, Reason::Limit, 0)).0, expected);
+            // Control: what comes later is a load like any other.
+            assert_eq!(judged(&mut judge, 20, OPEN, last(50, Reason::Limit, 50)).0, Health::Overloaded);
+            assert_eq!(judged(&mut judge, 31, OPEN, last(50, Reason::Limit, 0)).0, Health::Overloaded);
+        }
     }
 
     #[test]

@@ -94,6 +94,12 @@ impl Telemetry {
     pub(crate) const fn have_left(&self) -> &BTreeSet<PartitionId> {
         &self.health.have_left
     }
+
+    /// Takes note that the process goes on after it stood still.
+    pub(crate) const fn go_on(&mut self, now: Timestamp) {
+        self.health.judge.go_on(now);
+    }
+
     /// Returns the state of the handle in a word, and since when.
     pub(crate) const fn health(&self) -> (Health, Timestamp) {
         self.health.judge.health()

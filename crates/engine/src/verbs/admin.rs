@@ -83,6 +83,7 @@ impl Engine {
     /// Takes note that the process stood still for this time. What it was before says nothing of what it is now.
     pub fn note_stall(&mut self, now: Timestamp, lasted: Duration) {
         let now = self.advance(now);
+        self.telemetry.go_on(now);
         self.note_change(now, ChangeEvent::Stall(lasted));
     }
 

@@ -137,7 +137,7 @@ mod tests {
     fn bursts_that_are_usual_are_no_change() {
         for period in [5, 10, 20, 60] {
             let always = |rate: f64, number: usize, second: usize| {
-                if (second + number) % period == 0 { rate * 40.0 + 40.0 } else { rate }
+                if (second + number).is_multiple_of(period) { rate * 40.0 + 40.0 } else { rate }
             };
             let mut random = Rng::with_seed(3);
             for rate in RATES {

@@ -42,10 +42,13 @@ impl Shared {
 }
 
 impl History {
-    /// Whether requests of a label or of a partition wait longer than before.
+    /// Whether requests of a label or of a partition wait longer than before, or all of them for the processor.
     pub(super) fn has_longer_waits(&self) -> bool {
         let frames = self.now_and_before();
-        [Kind::Label, Kind::Partition].iter().any(|kind| subjects(&frames, *kind).iter().any(|it| it.waits().is_some()))
+        let of_kind = |kind: &Kind| subjects(&frames, *kind).iter().any(|it| it.waits().is_some());
+        // All that waits, waits in a partition: to look at that is cheap.
+        let do_wait = frames[0].iter().flat_map(|it| &it.partitions).any(|it| it.waiting > 0.0);
+        self.lateness().is_some() || do_wait && [Kind::Label, Kind::Partition].iter().any(of_kind)
     }
 
     /// The frames that are compared: the last ones, those before, and the last ones second by second.
@@ -127,7 +130,7 @@ impl History {
         is_late.then(words).map(|[now, usual]| Change {
             factor: OFTEN,
             place: 0,
-            words: format!("timers fire {now} late, {usual} before: the process gets too little of the processor"),
+            words: format!("requests wait for the processor: timers fire {now} late, {usual} before"),
         })
     }
 }

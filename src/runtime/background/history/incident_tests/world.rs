@@ -174,7 +174,9 @@ impl World {
                     Fault::Storm(_, factor) | Fault::Crowd(_, factor) | Fault::Typo(_, factor) => {
                         rate *= f64::from(factor)
                     }
-                    Fault::Burst(_, factor) if self.began.elapsed().as_secs() % 10 == 0 => rate *= f64::from(factor),
+                    Fault::Burst(_, factor) if self.began.elapsed().as_secs().is_multiple_of(10) => {
+                        rate *= f64::from(factor)
+                    }
                     Fault::Impatient(_) => patience = work / 2,
                     Fault::Gone(_) => comes = false,
                     _ => {}
