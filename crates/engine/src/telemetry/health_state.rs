@@ -23,6 +23,8 @@ pub(super) struct HealthState {
     partitions: Vec<Recent>,
     labels: WindowsByLabel,
     judge: Judge,
+    /// Whether requests wait longer than before, as a history says.
+    are_waits_longer: bool,
     /// Partitions whose callers left, most of them, while the handle was busy.
     have_left: BTreeSet<PartitionId>,
 }
@@ -40,7 +42,7 @@ impl HealthState {
     pub(super) fn judge(
         &mut self,
         now: Timestamp,
-        inputs: HealthInputs,
+        mut inputs: HealthInputs,
         counts: &[Counts],
         totals: &[Totals],
         of_partition: impl Fn(PartitionId) -> PartitionGauges,
@@ -59,6 +61,7 @@ impl HealthState {
             });
             self.have_left.extend(leaving.map(|(_, partition)| partition));
         }
+        inputs.is_line_long |= self.are_waits_longer;
         // A small label of which most is rejected must not hide behind the many requests of its partition.
         let with_most = |most| {
             let id = self.labels.most(most, totals)[0]?;
@@ -95,9 +98,12 @@ impl Telemetry {
         &self.health.have_left
     }
 
-    /// Takes note that the process goes on after it stood still.
-    pub(crate) const fn go_on(&mut self, now: Timestamp) {
-        self.health.judge.go_on(now);
+    /// Takes note whether requests wait longer than before, and that the process goes on now after it stood still, if it does.
+    pub(crate) const fn note_past(&mut self, are_waits_longer: bool, goes_on: Option<Timestamp>) {
+        self.health.are_waits_longer = are_waits_longer;
+        if let Some(now) = goes_on {
+            self.health.judge.go_on(now);
+        }
     }
 
     /// Returns the state of the handle in a word, and since when.

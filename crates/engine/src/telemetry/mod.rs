@@ -66,8 +66,6 @@ pub(crate) struct Telemetry {
     journal: Journal,
     /// What a history asks for besides.
     sampled: sampled::Sampled,
-    /// Whether a history says that requests wait longer than before.
-    pub(crate) are_waits_longer: bool,
 }
 
 impl Telemetry {
@@ -82,7 +80,6 @@ impl Telemetry {
             reloads: 0,
             journal: Journal::new(decisions),
             sampled: sampled::Sampled::default(),
-            are_waits_longer: false,
         };
         telemetry.grow(partitions);
         telemetry

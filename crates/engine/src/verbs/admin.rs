@@ -80,16 +80,14 @@ impl Engine {
         Some(change)
     }
 
-    /// Takes note that the process stood still for this time. What it was before says nothing of what it is now.
-    pub fn note_stall(&mut self, now: Timestamp, lasted: Duration) {
+    /// Takes note of what a history says: whether requests wait far longer than in the hour before, and for how long the process
+    /// stood still until now, if it did. What it was before says nothing of what it is now.
+    pub fn note_past(&mut self, now: Timestamp, are_waits_longer: bool, stood_still: Option<Duration>) {
         let now = self.advance(now);
-        self.telemetry.go_on(now);
-        self.note_change(now, ChangeEvent::Stall(lasted));
-    }
-
-    /// Takes note whether requests wait far longer than in the hour before: the handle is not fine then.
-    pub const fn note_waits(&mut self, are_longer: bool) {
-        self.telemetry.are_waits_longer = are_longer;
+        self.telemetry.note_past(are_waits_longer, stood_still.map(|_| now));
+        if let Some(lasted) = stood_still {
+            self.note_change(now, ChangeEvent::Stall(lasted));
+        }
     }
 
     /// Returns how many partitions there would be with these settings, those included that are gone.

@@ -173,7 +173,7 @@ impl Engine {
             is_store_quiet: self.quotas.has_shared_rules() && outage.quiet(now).is_some(),
             is_store_slow: self.quotas.has_shared_rules() && outage.slow(now).is_some(),
             is_busy: capacity.is_full() || !queue.is_empty(),
-            is_line_long: queue.len() >= capacity.limit().max(1) || telemetry.are_waits_longer,
+            is_line_long: queue.len() >= capacity.limit().max(1),
             is_stuck,
         };
         let of_partition = |id| {

@@ -1,7 +1,8 @@
-//! Whether requests come in bursts, which a mean over seconds hides.
+//! Whether requests come in bursts, which a mean over seconds hides; and what it takes to be more than usual.
 
-use super::changed::{DEVIATIONS, FACTOR, median};
-
+/// A change is one by this factor at least, and by this many standard deviations of a count.
+pub(super) const FACTOR: f32 = 2.0;
+pub(super) const DEVIATIONS: f32 = 6.0;
 /// Seconds that have to be known, and that a burst lasts for at most.
 const KNOWN: usize = 10;
 const LONGEST: usize = 5;
@@ -38,6 +39,22 @@ pub(super) fn find(lately: &[f32], before: &[(f32, f32)], usual: f32) -> Option<
     let expected = as_large as f32 * lately.len() as f32 / known;
     let is_new = parts.len() as f32 >= expected * FACTOR * FACTOR;
     is_new.then(|| Bursts { requests, seconds, factor: requests / (mean * seconds as f32).max(1.0) })
+}
+
+/// The median, and any quantile, of values, each with the time that it held for.
+pub(super) fn median(values: &[(f32, f32)]) -> Option<f32> {
+    quantile(values, 0.5)
+}
+
+pub(super) fn quantile(values: &[(f32, f32)], part: f32) -> Option<f32> {
+    let mut values = values.to_vec();
+    values.sort_unstable_by(|(a, _), (b, _)| a.total_cmp(b));
+    let part = values.iter().map(|(_, lasted)| lasted).sum::<f32>() * part;
+    let mut sum = 0.0;
+    values.into_iter().find_map(|(value, lasted)| {
+        sum += lasted;
+        (sum >= part).then_some(value)
+    })
 }
 
 #[cfg(test)]

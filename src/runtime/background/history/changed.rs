@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use super::{
     Frame, History, Row,
-    bursts::{self, Bursts},
+    bursts::{self, Bursts, DEVIATIONS, FACTOR, median, quantile},
 };
 use crate::{
     Timestamp,
@@ -23,9 +23,6 @@ const RECENT: Duration = Duration::from_secs(600);
 const COMPARED: usize = 16;
 /// Changes that are told of at once, besides a wait.
 const MOST: usize = 3;
-/// A change is one by this factor at least, and by this many standard deviations of a count.
-pub(super) const FACTOR: f32 = 2.0;
-pub(super) const DEVIATIONS: f32 = 6.0;
 
 /// A change: how large it is, its place among those of its kind, and what is said of it.
 struct Change {
@@ -343,21 +340,5 @@ fn of_limit(now: &[&Arc<Frame>], before: &[&Arc<Frame>]) -> Option<Change> {
         factor,
         place: 0,
         words: format!("the limit is {now:.0}, {usual:.0} before"),
-    })
-}
-
-/// The median, and any quantile, of values, each with the time that it held for.
-pub(super) fn median(values: &[(f32, f32)]) -> Option<f32> {
-    quantile(values, 0.5)
-}
-
-fn quantile(values: &[(f32, f32)], part: f32) -> Option<f32> {
-    let mut values = values.to_vec();
-    values.sort_unstable_by(|(a, _), (b, _)| a.total_cmp(b));
-    let part = values.iter().map(|(_, lasted)| lasted).sum::<f32>() * part;
-    let mut sum = 0.0;
-    values.into_iter().find_map(|(value, lasted)| {
-        sum += lasted;
-        (sum >= part).then_some(value)
     })
 }

@@ -172,10 +172,7 @@ impl Shared {
             let stall = (history.is_driven && gap > GAP).then_some(gap);
             let has_longer_waits = history.has_longer_waits();
             history.note(self.with_engine(|state, _| {
-                state.engine.note_waits(has_longer_waits);
-                if let Some(lasted) = stall {
-                    state.engine.note_stall(now, lasted);
-                }
+                state.engine.note_past(now, has_longer_waits, stall);
                 // Labels are chosen, as by a tick.
                 state.engine.pass_time_for_look(now);
                 state.engine.sample()
