@@ -37,6 +37,8 @@ pub(crate) enum Event {
     Listed { request: RequestRef, in_flight: u32, rtt: Duration, alike: u32 },
     /// Requests without a label came and were rejected, and are listed nowhere.
     RejectedUnlisted { partition: PartitionId, reason: Reason, count: u64 },
+    /// Requests wait far longer than in the hour before, or not.
+    Waits { are_longer: bool },
     /// Something changed.
     Changed(ChangeEvent),
 }

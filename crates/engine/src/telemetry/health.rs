@@ -96,14 +96,9 @@ impl Judge {
         (self.health, self.since)
     }
 
-    /// Has the state begin now.
+    /// Has the state begin now, since the process goes on after it stood still.
     pub(super) const fn begin(&mut self, now: Timestamp) {
-        (self.since, self.better_since) = (now, None);
-    }
-
-    /// Notes that the process goes on after it stood still.
-    pub(super) const fn go_on(&mut self, now: Timestamp) {
-        self.went_on = Some(now);
+        (self.since, self.better_since, self.went_on) = (now, None, Some(now));
     }
 
     /// Notes whether the handle is busy, once a second.
@@ -302,7 +297,7 @@ mod tests {
         for (stood_still, expected) in [(true, Health::Fine), (false, Health::Overloaded)] {
             let mut judge = Judge::default();
             if stood_still {
-                judge.go_on(at(0));
+                judge.begin(at(0));
             }
             assert_eq!(judged(&mut judge, 1, OPEN, last(50, Reason::Limit, 50)).0, Health::Overloaded);
             assert_eq!(judged(&mut judge, 11, OPEN, last(50, Reason::Limit, 0)).0, expected);

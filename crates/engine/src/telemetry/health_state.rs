@@ -83,6 +83,10 @@ impl HealthState {
         self.judge.begin(now);
     }
 
+    pub(super) const fn note_waits(&mut self, are_longer: bool) {
+        self.are_waits_longer = are_longer;
+    }
+
     pub(super) fn label_score(&self, now: Timestamp, label: LabelId, totals: &Totals) -> Option<f64> {
         self.labels.score(now, label, totals)
     }
@@ -96,14 +100,6 @@ impl Telemetry {
     /// Returns the partitions whose callers left before the answer, most of them, while the handle was busy.
     pub(crate) const fn have_left(&self) -> &BTreeSet<PartitionId> {
         &self.health.have_left
-    }
-
-    /// Takes note whether requests wait longer than before, and that the process goes on now after it stood still, if it does.
-    pub(crate) const fn note_past(&mut self, are_waits_longer: bool, goes_on: Option<Timestamp>) {
-        self.health.are_waits_longer = are_waits_longer;
-        if let Some(now) = goes_on {
-            self.health.judge.go_on(now);
-        }
     }
 
     /// Returns the state of the handle in a word, and since when.

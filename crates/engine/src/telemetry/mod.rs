@@ -157,6 +157,7 @@ impl Telemetry {
                 self.totals_mut(LabelId::DEFAULT).rejected[RejectionKind::of(reason) as usize] += count;
                 self.count_rejected_plainly(partition, reason, count);
             }
+            Event::Waits { are_longer } => self.health.note_waits(are_longer),
             Event::Changed(event) => {
                 if let ChangeEvent::Stall(_) = event {
                     self.health.begin(now);

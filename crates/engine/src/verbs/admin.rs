@@ -7,7 +7,7 @@ use crate::{
     Engine, Reason, Timestamp,
     ids::RuleClassId,
     plan::{Mode, PartitionPlan, Plan},
-    telemetry::{ChangeEvent, short},
+    telemetry::{ChangeEvent, Event, short},
     tokens::{StoreChange, StoreState, Subject},
     verbs::decide::Obstacle,
 };
@@ -84,7 +84,7 @@ impl Engine {
     /// stood still until now, if it did. What it was before says nothing of what it is now.
     pub fn note_past(&mut self, now: Timestamp, are_waits_longer: bool, stood_still: Option<Duration>) {
         let now = self.advance(now);
-        self.telemetry.note_past(are_waits_longer, stood_still.map(|_| now));
+        self.tell(now, Event::Waits { are_longer: are_waits_longer });
         if let Some(lasted) = stood_still {
             self.note_change(now, ChangeEvent::Stall(lasted));
         }
