@@ -1,8 +1,8 @@
 //! What it costs that an operator can look: memory and the time of an answer, beside 10,000 labels and an hour of history.
 //!
 //! ```sh
-//! cargo run --release --bin look                # memory, and milliseconds of each answer
-//! cargo run --release --bin look -- busy off    # ten seconds of 5,000 requests, to be counted by callgrind
+//! cargo run --release --features capture --bin look                # memory, and milliseconds of each answer
+//! cargo run --release --features capture --bin look -- busy off # ten seconds of 5,000 requests, to be counted by callgrind
 //! ```
 //!
 //! `busy` takes `off`, `journal`, `history`, `capture` or `all`. Time is virtual: an hour takes seconds.

@@ -2,7 +2,7 @@
 //! although no capture was asked for.
 //!
 //! A handle that is fine pays nothing for it, since nothing is recorded. A handle in trouble pays for a tenth of the time
-//! at most, unless it gets worse.
+//! at most, unless it gets worse, and a flood for no more than its first seconds.
 
 use std::{
     sync::{Arc, Mutex},
@@ -17,6 +17,8 @@ use crate::{
 
 /// Time that is recorded of trouble.
 const STRETCH: Duration = Duration::from_secs(60);
+/// Rows that are enough, as of some 30,000 requests: looked at once a second.
+const ENOUGH: u64 = 100_000;
 /// Least time between the starts of two captures, unless the handle gets worse than it was in the first.
 const APART: Duration = Duration::from_secs(600);
 
@@ -57,7 +59,7 @@ impl Slot {
         it.was_fine |= !is_trouble;
         if let Some(ring) = ring.as_ref().filter(|ring| it.is_recorded && lock(ring).is_running) {
             it.worst = it.worst.max(if is_trouble { health } else { Health::Fine });
-            let is_over = !is_trouble || now.since(it.began) >= STRETCH;
+            let is_over = !is_trouble || now.since(it.began) >= STRETCH || lock(ring).rows >= ENOUGH;
             return Ok(is_over.then(|| Arc::clone(ring)));
         }
         let is_news = !it.is_recorded || health > it.worst || it.was_fine && now.since(it.began) >= APART;

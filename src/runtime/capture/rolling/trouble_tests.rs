@@ -111,3 +111,21 @@ async fn captures_that_are_asked_for_come_first() {
     flood(&none, 20).await;
     assert!(!is_running(&always));
 }
+
+#[tokio::test(start_paused = true)]
+async fn of_a_flood_the_first_rows_are_enough() {
+    let admission = handle(None);
+    let _held = [0; 2].map(|_| admission.try_admit(Ticket::new()).unwrap());
+    sleep(SECOND * 15).await;
+    assert!(is_running(&admission));
+    for _ in 0..20 {
+        // Slower than rows are taken, so that none is missed.
+        (0..10_000).for_each(|_| assert!(admission.try_admit(Ticket::new().label("flood")).is_err()));
+        while is_running(&admission) && state(&admission).rows < 10_000 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        sleep(SECOND).await;
+    }
+    assert!(!is_running(&admission), "{:?}", state(&admission));
+    assert!(state(&admission).rows + state(&admission).missed <= 150_000, "{:?}", state(&admission));
+}
