@@ -24,8 +24,9 @@ use crate::{rejection::Rejection, runtime::Admission};
 /// - `AdmissionService<…>: Service<…>` is not satisfied: the requests or responses of the service are not those of HTTP. Say
 ///   [`generic`](Self::generic).
 /// - `Response<AdmissionBody<…>>` is expected and `Response<Body>` found, or the other way round, as with
-///   `tower::util::option_layer`: the layer changes the type of the body, and both ways have to have one. Add the layer in any
-///   case and turn it off: [`Mode::Off`](crate::Mode::Off).
+///   `tower::util::option_layer`: the layer changes the type of the body, and both ways have to have one. Change it back with
+///   `ServiceBuilder::new().map_response(|it: Response<_>| it.map(Body::new)).layer(layer)`, or add the layer in any case and
+///   turn it off: [`Mode::Off`](crate::Mode::Off).
 /// - `lifetime may not live long enough` in a classifier: give the closure to [`classify_fn`](crate::classify::classify_fn).
 pub struct AdmissionLayer<P = HttpProtocol> {
     pub(super) protocol: Arc<P>,

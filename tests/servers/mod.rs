@@ -11,6 +11,7 @@ mod labels;
 mod leaving;
 mod nested;
 mod one_limit;
+mod optional;
 mod outlived;
 mod panics;
 mod policy;

@@ -91,8 +91,12 @@ const MISTAKES: [(&str, &str, &str, &str); 9] = [
         }",
         "expected `Response<AdmissionBody<Body>>`",
         "fn main() {
-            let admission = Admission::builder().mode(Mode::Off).build().unwrap();
-            let app: axum::Router = axum::Router::new().layer(AdmissionLayer::new(&admission));
+            let layer = Some(AdmissionLayer::new(&admission()));
+            let layer = layer.map(|it| {
+                let as_before = |answer: http::Response<_>| answer.map(axum::body::Body::new);
+                tower::ServiceBuilder::new().map_response(as_before).layer(it)
+            });
+            let app: axum::Router = axum::Router::new().layer(tower::util::option_layer(layer));
         }",
     ),
     (
