@@ -86,6 +86,17 @@ fn classes_that_no_request_has_are_warned_about() {
 }
 
 #[test]
+fn of_class_names_without_rules_that_of_most_requests_is_named() {
+    let rules = Rules::new().class("reports", ClassLimits::new().max_in_flight(5));
+    let admission = Admission::builder().rules(rules).build().unwrap();
+    serve(&admission, 1_000, &Ticket::new());
+    assert!(warning(&admission).ends_with("do classifier and settings agree on the name?"), "{}", warning(&admission));
+    serve(&admission, 2, &Ticket::new().class("search"));
+    serve(&admission, 9, &Ticket::new().class("report"));
+    assert!(warning(&admission).ends_with("most requests without rules are of \"report\""), "{}", warning(&admission));
+}
+
+#[test]
 fn percentages_that_are_written_as_parts_of_one_are_warned_about() {
     let warnings = |share| Admission::builder().partition("gold", share).build().unwrap().warnings();
     let part = warnings(percent(0.6)).concat();

@@ -52,10 +52,11 @@ fn in_words(unmet: &Unmet, unknown: &[String]) -> Vec<String> {
         format!("none of {requests} requests was of the partitions {names}: {question}{do_come}")
     });
     let classes = unmet.classes.iter().map(|(class, twin)| {
-        let hint = twin.as_ref().map_or_else(
-            || "do classifier and settings agree on the name?".to_owned(),
-            |twin| format!("the class {twin:?} does come"),
-        );
+        let hint = match twin {
+            Some(twin) if twin.trim_matches('/') == class.trim_matches('/') => format!("the class {twin:?} does come"),
+            Some(other) => format!("most requests without rules are of {other:?}"),
+            None => "do classifier and settings agree on the name?".to_owned(),
+        };
         format!("none of {requests} requests was of the class {class:?} that has rules: {hint}")
     });
     let labels = match unmet.labels.iter().take(3).map(|name| text::name(name)).collect::<Vec<_>>().join(", ") {

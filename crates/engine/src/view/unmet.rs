@@ -21,7 +21,8 @@ pub struct Unmet {
     pub partitions: Vec<Arc<str>>,
     /// Whether these are all partitions but the default one.
     pub are_all_partitions: bool,
-    /// Classes, each with a name that requests have, and that differs by a slash at its beginning.
+    /// Classes, each with one that requests have instead: its name differs by a slash at the beginning, or most requests that
+    /// no rules are for have it.
     pub classes: Vec<(Box<str>, Option<String>)>,
     /// Labels, in the order of their names.
     pub labels: Vec<Box<str>>,
@@ -102,11 +103,17 @@ impl Engine {
         self.telemetry.have_left().iter().map(|it| Arc::clone(self.capacity.partition(*it).name())).collect()
     }
 
-    /// Returns a class that requests have and that differs from this one by a slash at its beginning.
+    /// Returns the class that requests have in place of this one, as far as that is known.
     fn twin(&self, name: &str) -> Option<String> {
         let twin = name.strip_prefix('/').map_or_else(|| format!("/{name}"), str::to_owned);
         let kind = self.controller.find_class(&twin);
         let class = self.quotas.class_of(kind);
-        (kind != ClassId::OTHERS && (class == RuleClassId::OTHERS || self.telemetry.has_met(class))).then_some(twin)
+        if kind != ClassId::OTHERS && (class == RuleClassId::OTHERS || self.telemetry.has_met(class)) {
+            return Some(twin);
+        }
+        let without_rules = |class| self.quotas.class_of(class) == RuleClassId::OTHERS;
+        let others = self.controller.times_by_class().filter(|(_, class, _)| without_rules(*class));
+        let (most, ..) = others.max_by_key(|(.., times)| times.count())?;
+        Some(most.to_owned())
     }
 }
