@@ -133,11 +133,9 @@ pub const MISTAKES: &[Mistake] = &[
         file: "lending.rs",
         models: TURNS,
         edits: &[(
-            "let Some(sample) = ring.read(next) else { break };
-            self.tell(&sample, is_end);",
-            "if let Some(sample) = ring.read(next) {
-                self.tell(&sample, is_end);
-            }",
+            "None if self.is_lost(next, is_end) => successes += 1,
+                None => break,",
+            "None => {}",
         )],
     },
     Mistake {
@@ -145,12 +143,9 @@ pub const MISTAKES: &[Mistake] = &[
         file: "lending.rs",
         models: TURNS,
         edits: &[(
-            "let Some(sample) = ring.read(next) else { break };",
-            "let Some(sample) = ring.read(next) else {
-                successes += 1;
-                next = next.wrapping_add(1) & NUMBERS;
-                continue;
-            };",
+            "None if self.is_lost(next, is_end) => successes += 1,
+                None => break,",
+            "None => successes += 1,",
         )],
     },
     Mistake {

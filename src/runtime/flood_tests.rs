@@ -182,3 +182,25 @@ fn each_rejection_of_a_race_is_counted_once() {
     // Without another thread, a slot that is free is found.
     drop(ask(&admission, Ticket::new()).unwrap());
 }
+
+#[test]
+fn a_sample_that_was_written_over_is_counted_after_a_second_and_holds_up_no_other() {
+    let (admission, clock) = build(|it| it);
+    let serve = |outcome| ask(&admission, Ticket::new()).unwrap().finish(outcome);
+    (0..20).for_each(|_| serve(Outcome::Success));
+    let ended = || {
+        let it = &admission.snapshot().partitions[0];
+        (it.successes, it.ignored, it.admitted)
+    };
+    assert_eq!(ended(), (20, 0, 20));
+    (0..4).for_each(|_| serve(Outcome::Ignore));
+    admission.shared.lose_sample();
+    (0..3).for_each(|_| serve(Outcome::Ignore));
+    assert_eq!(ended(), (20, 3, 27), "the ones behind it are not there yet");
+    clock.pass(999_000);
+    assert_eq!(ended(), (20, 3, 27));
+    clock.pass(2_000);
+    // The time is that of the last turn.
+    ended();
+    assert_eq!(ended(), (21, 6, 27), "of the lost one it is only known that it ended");
+}

@@ -158,6 +158,12 @@ impl Core {
         self.lanes.standing_refusal(PartitionId::DEFAULT).map_or(0, |it| it.taken())
     }
 
+    /// Loses the sample of the request that left last.
+    #[cfg(test)]
+    pub(in crate::runtime) fn lose_sample(&self) {
+        self.lanes.overwrite_newest();
+    }
+
     /// Has the engine decide about each request, in each state.
     #[cfg(test)]
     pub(crate) fn never_lend(&self) {

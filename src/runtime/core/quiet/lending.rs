@@ -1,5 +1,7 @@
 //! The engine's side of the quiet path, under the lock: what is lent, when it is called back, and when it is lent again.
 
+use std::time::Duration;
+
 use super::{
     BATCH, Lanes, LentSlot, MOST_LENT, NUMBERS, Ordering, RING, RingSample, SampleRing,
     labelled::key_of,
@@ -24,6 +26,9 @@ const LABEL_REST: u32 = 64;
 
 /// Timed requests after which enough is known of their times to time fewer of them.
 const KNOWN: u64 = 256;
+
+/// Time after which a sample that is not there is lost: a request writes it right after it has left.
+const LOST: Duration = Duration::from_secs(1);
 
 /// What is lent.
 #[derive(Debug)]
@@ -329,16 +334,30 @@ impl Drain<'_> {
             self.loan.untimed += untimed;
             next = timed;
             if next == to {
+                self.loan.missing[usize::from(is_end)] = None;
                 break;
             }
-            let Some(sample) = ring.read(next) else { break };
-            self.tell(&sample, is_end);
+            match ring.read(next) {
+                Some(sample) => self.tell(&sample, is_end),
+                None if self.is_lost(next, is_end) => successes += 1,
+                None => break,
+            }
             next = next.wrapping_add(1) & NUMBERS;
         }
         if successes > 0 {
             self.engine.count_untimed(self.loan.borrower, Outcome::Success, successes);
         }
         *(if is_end { &mut self.loan.read_at_end } else { &mut self.loan.read_at_head }) = next;
+    }
+
+    /// Whether a sample has been missing for so long that it is lost: a request that was slow to write, while a ring of others
+    /// left, has written over it.
+    #[cold]
+    fn is_lost(&mut self, number: u32, is_end: bool) -> bool {
+        let now = self.engine.now();
+        let missing = &mut self.loan.missing[usize::from(is_end)];
+        let (_, since) = *missing.insert(missing.filter(|it| it.0 == number).unwrap_or((number, now)));
+        now.since(since) >= LOST
     }
 
     fn tell(&mut self, sample: &RingSample, is_end: bool) {

@@ -28,6 +28,8 @@ pub(super) struct Loan {
     /// Samples that were collected.
     pub(super) read_at_end: u32,
     pub(super) read_at_head: u32,
+    /// The sample that is missing at the head and at the end, and since when.
+    pub(super) missing: [Option<(u32, Timestamp)>; 2],
     /// Successes that were not timed, since the last one that was.
     pub(super) untimed: u64,
     /// Latest time at which a timed request left.
@@ -92,6 +94,7 @@ impl Loan {
             left_seen: left,
             read_at_end: left,
             read_at_head: low(lane.observed.load(Ordering::Acquire)) & NUMBERS,
+            missing: [None; 2],
             lent: 0,
             left: 0,
             left_before: 0,
