@@ -195,7 +195,7 @@ fn followed(burst: &Burst, settings: &Settings) -> House {
 
 proptest! {
     #[test]
-    fn nobody_is_lost_and_nothing_panics(
+    fn no_request_is_lost_and_nothing_panics(
         requests in 0usize..400, within in 0u64..100, shortest in 0u64..50, more in 0u64..50,
         limit in 0usize..60, queue in 0usize..200, wait in 0u64..60, gate in 0u64..10,
     ) {

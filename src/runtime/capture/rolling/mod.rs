@@ -233,7 +233,8 @@ impl Shared {
             if std::mem::replace(&mut slot.configured, wanted) == wanted {
                 return Ok(());
             }
-            slot.trouble.is_recorded = false;
+            // What settings wanted, and want no more, may be followed by what trouble brings.
+            slot.trouble.is_recorded = wanted.is_none();
             slot.ring.clone().filter(|ring| lock(ring).is_running)
         };
         match (running, wanted.filter(|it| !it.last.is_zero())) {

@@ -43,7 +43,7 @@ pub(in crate::runtime) struct Trouble {
     was_fine: bool,
 }
 
-/// Whether the state is one that a capture helps to understand: decisions bind, and the handle is not told to refuse.
+/// Whether the state is one that a capture helps to understand: decisions bind, and the handle does not drain.
 const fn is_trouble(health: Health) -> bool {
     !matches!(health, Health::Fine | Health::NotEnforcing | Health::Draining)
 }

@@ -1,4 +1,4 @@
-//! Captures that no one asked for: when they begin, and when they end.
+//! Captures that are made unasked: when they begin, and when they end.
 
 use std::time::Duration;
 
@@ -93,7 +93,7 @@ async fn captures_that_are_asked_for_come_first() {
     RollingCapture::new().last(last).start(&admission).unwrap();
     assert_eq!(state(&admission).last, last);
     flood(&admission, 90).await;
-    assert!(is_running(&admission), "no one has stopped it");
+    assert!(is_running(&admission), "it was not stopped");
     assert!(admission.stop_rolling_capture());
     calm(&admission, 700).await;
     flood(&admission, 20).await;
@@ -108,8 +108,11 @@ async fn captures_that_are_asked_for_come_first() {
     let reload = |last| Admission::builder().limit(Fixed::new(2)).shed().capture_last(last);
     always.reload(reload(Duration::ZERO)).unwrap();
     assert!(!is_running(&always));
-    flood(&none, 20).await;
+    flood(&always, 20).await;
     assert!(!is_running(&always));
+    always.reload(Admission::builder().limit(Fixed::new(2)).shed()).unwrap();
+    flood(&always, 3).await;
+    assert!(is_running(&always), "settings that say nothing of captures");
 }
 
 #[tokio::test(start_paused = true)]
