@@ -232,7 +232,8 @@ impl World {
     fn look(&self) -> String {
         let mut snapshot = self.admission.snapshot();
         for label in &mut snapshot.labels {
-            label.estimated_wait_seconds = None;
+            // Both follow from how long slots are held.
+            (label.estimated_wait_seconds, label.drain_rate) = (None, 0.0);
         }
         snapshot.mean_hold_seconds = 0.0;
         // What a law tells of its last sample: of several lanes, another one may have been learned last.
