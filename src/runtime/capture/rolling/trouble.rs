@@ -49,7 +49,7 @@ const fn is_trouble(health: Health) -> bool {
 }
 
 impl Slot {
-    /// Returns the capture that has to end, or the one that has to begin.
+    /// Returns the capture to end, or the capture to begin.
     pub(super) fn change(
         &mut self,
         now: Timestamp,
