@@ -2,7 +2,12 @@
 
 use std::borrow::Cow;
 
-use super::{HealthSnapshot, RecentSnapshot, RejectedSnapshot, Snapshot, incident::Holder, limit::compared, text};
+use super::{
+    HealthSnapshot, RecentSnapshot, RejectedSnapshot, Snapshot,
+    incident::{Holder, LongestLine},
+    limit::compared,
+    text,
+};
 use crate::{
     Engine, Reason, Timestamp,
     ids::{LabelId, PartitionId},
@@ -58,11 +63,8 @@ impl Engine {
         let (holders, in_line) = (self.holders(), self.longest_line());
         let (stuck_slots, are_most_stuck) = self.stuck(&holders);
         found.stuck_slots = stuck_slots;
-        let cause = match &in_line {
-            _ if are_most_stuck => Cause::Stuck(holders.iter().map(Holder::requests).collect::<Vec<_>>().join(" and ")),
-            Some(line) if health == Health::Busy && line.rule.is_some() => Cause::OwnRule(line.name.clone()),
-            _ => Cause::of(holders.first(), whole),
-        };
+        let stuck = are_most_stuck.then(|| holders.iter().map(Holder::requests).collect::<Vec<_>>().join(" and "));
+        found.advice = advice(health, &found, whole, stuck, in_line.as_ref(), holders.first());
         let store_after = self.outage.slow(self.now).unwrap_or_default().as_secs_f64();
         found.headline = match health {
             Health::StoreSlow => {
@@ -100,7 +102,6 @@ impl Engine {
         if self.lifecycle.is_leaving() && health != Health::Draining {
             found.headline += "; leaving: not ready any more, and drains soon";
         }
-        found.advice = advice(health, &found, &cause);
         if whole.in_flight * 2 > whole.limit && last.iter().any(LastSeconds::have_most_left) {
             found.advice += ". Work of callers that left: drive it to its end (detach), or say that it stops";
         }
@@ -292,69 +293,50 @@ fn limit(whole: &Snapshot) -> String {
     }
 }
 
-/// Why there are too few slots, as far as that can be seen from here.
-#[derive(Debug)]
-enum Cause {
-    /// Requests of this name hold slots and don't end.
-    Stuck(String),
-    /// Requests of a label wait for a rule of its own.
-    OwnRule(String),
-    /// Requests take longer than the law accepts.
-    Slow,
-    /// Requests of this name hold most slots.
-    Holds(String),
-    /// The law would raise the limit, and may not.
-    AtMaximum,
-    Unknown,
-}
-
-impl Cause {
-    fn of(holder: Option<&Holder>, whole: &Snapshot) -> Self {
-        let limit = &whole.limit_state;
-        // A threshold is a bound; all other references are times of a server that is well.
-        let factor = if limit.reference.as_deref() == Some("threshold") { 1.0 } else { 2.0 };
-        let times = limit.rtt_seconds.zip(limit.reference_seconds);
-        if times.is_some_and(|(rtt, reference)| rtt > reference * factor)
-            || limit.at_bound.as_deref() == Some("minimum")
-        {
-            return Self::Slow;
-        }
-        match holder.filter(|it| it.is_named() && it.has_most) {
-            _ if limit.at_bound.as_deref() == Some("maximum") => Self::AtMaximum,
-            Some(holder) => Self::Holds(holder.name.clone()),
-            None => Self::Unknown,
-        }
-    }
-}
-
 fn own_rule(label: &str) -> String {
     format!("`admission describe {label}` shows the rule: if that bound is wrong, correct it and reload")
 }
 
-/// What to do, in a line.
-fn advice(health: Health, it: &HealthSnapshot, cause: &Cause) -> String {
-    let fixed = match (health, cause) {
-        (Health::Fine, _) => "nothing to do",
-        (Health::Busy | Health::Abandoned | Health::Overloaded, Cause::Stuck(name)) => {
-            return format!("find out why {name} do not end; `permit_time_to_live` takes their slots back");
-        }
-        (Health::Busy, Cause::OwnRule(label)) => return own_rule(label),
-        (Health::Abandoned, _) => "mend what is slow, or have callers wait for longer than requests take",
-        (Health::Overloaded, Cause::Holds(name)) => {
-            return format!("have {name} send less, or give it a cap or a rate of its own");
-        }
-        (Health::Overloaded, Cause::Slow) => {
+/// What to do where slots are too few: it follows from the times, from the bound of the limit, and from what holds most slots.
+fn advice_when_overloaded(holder: Option<&Holder>, whole: &Snapshot) -> String {
+    let limit = &whole.limit_state;
+    // A threshold is a bound; all other references are times of a server that is well.
+    let factor = if limit.reference.as_deref() == Some("threshold") { 1.0 } else { 2.0 };
+    let are_slow = limit.rtt_seconds.zip(limit.reference_seconds).is_some_and(|(rtt, usual)| rtt > usual * factor);
+    let fixed = match (limit.at_bound.as_deref(), holder.filter(|it| it.is_named() && it.has_most)) {
+        (bound, _) if are_slow || bound == Some("minimum") => {
             "mend what is slow, the service or what it calls: a higher limit makes it slower"
         }
-        (Health::Overloaded, Cause::AtMaximum) => "raise the maximum, if the service has room, or add instances",
-        (Health::Overloaded, Cause::Unknown | Cause::OwnRule(_)) => {
-            "see whether requests take longer than usual; if not, raise the limit or add instances"
+        (Some("maximum"), _) => "raise the maximum, if the service has room, or add instances",
+        (_, Some(holder)) => return format!("have {} send less, or give it a cap or a rate of its own", holder.name),
+        _ => "see whether requests take longer than usual; if not, raise the limit or add instances",
+    };
+    fixed.to_owned()
+}
+
+/// What to do, in a line. `stuck` names requests that do not end, and `line` is the longest line.
+fn advice(
+    health: Health,
+    it: &HealthSnapshot,
+    whole: &Snapshot,
+    stuck: Option<String>,
+    line: Option<&LongestLine>,
+    holder: Option<&Holder>,
+) -> String {
+    let fixed = match (health, stuck) {
+        (Health::Fine, _) => "nothing to do",
+        (Health::Busy | Health::Abandoned | Health::Overloaded, Some(name)) => {
+            return format!("find out why {name} do not end; `permit_time_to_live` takes their slots back");
         }
-        (Health::Busy, _) => "nothing, if the waits are short",
+        (Health::Busy, _) => match line.filter(|it| it.rule.is_some()) {
+            Some(line) => return own_rule(&line.name),
+            None => "nothing, if the waits are short",
+        },
+        (Health::Abandoned, _) => "mend what is slow, or have callers wait for longer than requests take",
+        (Health::Overloaded, _) => return advice_when_overloaded(holder, whole),
         (Health::Throttled, _) => {
-            return own_rule(
-                &it.label.as_ref().map_or_else(|| "LABEL".to_owned(), |it| text::full_name(&it.namespace, &it.name)),
-            );
+            let label = it.label.as_ref().map(|it| text::full_name(&it.namespace, &it.name));
+            return own_rule(label.as_deref().unwrap_or("LABEL"));
         }
         (Health::StoreSlow, _) => "look at the store and at the way to it",
         (Health::StoreQuiet, _) => "nothing: meanwhile all instances write down again what they hold",
