@@ -161,13 +161,7 @@ impl Admission {
         snapshot.warnings = self.warnings();
         snapshot.store = self.shared.store_snapshot();
         #[cfg(feature = "introspect")]
-        {
-            let health = &mut snapshot.health;
-            health.changed = self.shared.changes(health.state == "fine");
-            if !health.changed.is_empty() {
-                health.headline += &format!("; changed: {}", health.changed.join(", "));
-            }
-        }
+        self.shared.add_changes(&mut snapshot.health);
     }
 
     /// Returns all labels that are known, by name.

@@ -57,6 +57,7 @@ fn frame(it: &Frame, query: &HistoryQuery) -> HistoryFrame {
         from_seconds: seconds(it.from),
         to_seconds: seconds(it.to),
         gap: it.is_gap,
+        summary: it.headline.to_string(),
         limit: round(it.limit),
         limit_min: it.limits[0] as usize,
         limit_max: it.limits[1] as usize,

@@ -1,6 +1,6 @@
 //! Settings that no request has met: names on which a classifier and the settings are likely to disagree.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{cmp::Reverse, collections::BTreeSet, sync::Arc, time::Duration};
 
 use crate::{
     Engine, Reason,
@@ -111,9 +111,18 @@ impl Engine {
         if kind != ClassId::OTHERS && (class == RuleClassId::OTHERS || self.telemetry.has_met(class)) {
             return Some(twin);
         }
-        let without_rules = |class| self.quotas.class_of(class) == RuleClassId::OTHERS;
-        let others = self.controller.times_by_class().filter(|(_, class, _)| without_rules(*class));
-        let (most, ..) = others.max_by_key(|(.., times)| times.count())?;
-        Some(most.to_owned())
+        self.classes_without_rules().into_iter().next()
+    }
+
+    /// Returns the classes that requests have and no rules are for, the most frequent first; none where no class has rules.
+    pub fn classes_without_rules(&self) -> Vec<String> {
+        if self.quotas.named_classes().next().is_none() {
+            return Vec::new();
+        }
+        let times = self.controller.times_by_class();
+        let others = times.filter(|(_, class, _)| self.quotas.class_of(*class) == RuleClassId::OTHERS);
+        let mut others: Vec<_> = others.map(|(name, _, times)| (times.count(), name.to_owned())).collect();
+        others.sort_by_key(|(requests, _)| Reverse(*requests));
+        others.into_iter().map(|(_, name)| name).collect()
     }
 }

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     Timestamp,
-    engine::{SampledName, text},
+    engine::{HealthSnapshot, SampledName, text},
     runtime::{core::lock, shared::Shared},
 };
 
@@ -32,13 +32,36 @@ struct Change {
 }
 
 impl Shared {
-    /// Says what is different from before, as far as a history is kept. What harms no request is left out where all is well.
-    pub(in crate::runtime) fn changes(&self, is_fine: bool) -> Vec<String> {
-        lock(&self.history).as_ref().map(|history| history.changes(is_fine)).unwrap_or_default()
+    /// Adds what is different from before, as far as a history is kept.
+    pub(in crate::runtime) fn add_changes(&self, health: &mut HealthSnapshot) {
+        if let Some(history) = &*lock(&self.history) {
+            history.add_changes(health);
+        }
     }
 }
 
 impl History {
+    /// Notes which partitions and classes requests have and no setting knows.
+    pub(super) fn note_unknown(&mut self, now: Timestamp, partitions: Vec<String>, classes: Vec<String>) {
+        let partitions = partitions.into_iter().map(|name| (name, "a partition that no setting knows"));
+        let classes = classes.into_iter().map(|name| (name, "a class without rules"));
+        let unknown = partitions.chain(classes).map(|(name, what)| {
+            let words = format!("requests of {} come, {what}", text::name(&name));
+            let known = self.unknown.iter().find(|(known, _)| *known == words);
+            let since = known.map_or(now, |(_, since)| *since);
+            (words, since)
+        });
+        self.unknown = unknown.collect();
+    }
+
+    /// Adds what is different from before. What harms no request is left out where all is well.
+    pub(super) fn add_changes(&self, health: &mut HealthSnapshot) {
+        health.changed = self.changes(health.state == "fine");
+        if !health.changed.is_empty() {
+            health.headline += &format!("; changed: {}", health.changed.join(", "));
+        }
+    }
+
     /// Whether requests of a label or of a partition wait longer than before, or all of them for the processor.
     pub(super) fn has_longer_waits(&self) -> bool {
         let frames = self.now_and_before();
@@ -100,13 +123,10 @@ impl History {
         // Of a process that is new, all names are.
         let is_new = |at: Timestamp| end.since(at) <= RECENT && at.since(self.began).as_secs_f32() >= KNOWN;
         let unknown = self.unknown.iter().find(|(_, since)| may_be_cause && is_new(*since));
-        let unknown = unknown
-            .map(|(name, _)| format!("requests of {} come, a partition that no setting knows", text::name(name)));
+        let unknown = unknown.map(|(words, _)| words.clone());
         gap.into_iter().chain(reload).chain(unknown).chain(changes.into_iter().map(|it| it.words)).collect()
     }
-}
 
-impl History {
     /// Says how late timers fire, where that is far later than before: the process, or its runtime, gets to do too little.
     fn lateness(&self) -> Option<Change> {
         /// Lateness that is worth a word, in seconds, and how often the usual one is exceeded.

@@ -11,12 +11,14 @@ use crate::{
 const QUANTILES: [u64; 2] = [500, 990];
 
 /// What happened between two samples, or between several.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Frame {
     pub(crate) from: Timestamp,
     pub(crate) to: Timestamp,
     /// Whether no sample was taken for so long that what happened when is not known.
     pub(crate) is_gap: bool,
+    /// What was said of the handle at its end.
+    pub(crate) headline: Arc<str>,
     /// Reloads of the settings.
     pub(crate) reloads: u64,
     /// Mean of the limit, and its least and greatest sample.
@@ -33,7 +35,7 @@ pub(crate) struct Frame {
 }
 
 /// Requests of a partition or of a label. Gauges are means of samples.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Row {
     pub(crate) name: Arc<SampledName>,
     pub(super) serial: u64,
@@ -78,7 +80,6 @@ impl Frame {
         let mut frame = Self {
             from: earlier.at,
             to: later.at,
-            is_gap: false,
             reloads: later.reloads - earlier.reloads,
             limit: mean(later.limit),
             limits: [limit; 2],
@@ -86,27 +87,10 @@ impl Frame {
             partitions,
             labels,
             classes,
+            ..Self::default()
         };
         frame.measure(earlier, later);
         frame
-    }
-
-    /// A frame without anything in it.
-    pub(super) fn empty(at: Timestamp) -> Self {
-        let whole = Row::sum(&Arc::default(), &[]);
-        let [partitions, labels, classes] = [const { Vec::new() }; 3].map(Box::from);
-        Self {
-            from: at,
-            to: at,
-            is_gap: false,
-            reloads: 0,
-            limit: 0.0,
-            limits: [u32::MAX, 0],
-            whole,
-            partitions,
-            labels,
-            classes,
-        }
     }
 
     /// Makes a frame of several that follow each other. The times are not known from them: see [`measure`](Self::measure).
@@ -128,6 +112,7 @@ impl Frame {
             from: first.from,
             to: last.to,
             is_gap: first.is_gap,
+            headline: Arc::clone(&last.headline),
             reloads: frames.iter().map(|it| it.reloads).sum(),
             limit: frames.iter().map(|it| it.limit * part(it)).sum(),
             limits: frames.iter().fold([u32::MAX, 0], |[a, b], it| [a.min(it.limits[0]), b.max(it.limits[1])]),
@@ -212,20 +197,7 @@ impl Row {
     }
 
     fn sum(name: &Arc<SampledName>, rows: &[Self]) -> Self {
-        let gauge = 0.0;
-        let mut sum = Self {
-            name: Arc::clone(name),
-            serial: 0,
-            admitted: 0,
-            left: 0,
-            would_reject: 0,
-            share: gauge,
-            in_flight: gauge,
-            waiting: gauge,
-            rtt: None,
-            wait: None,
-            rejected: Box::default(),
-        };
+        let mut sum = Self { name: Arc::clone(name), ..Self::default() };
         rows.iter().for_each(|row| sum.add(row, 1.0));
         sum
     }

@@ -49,7 +49,7 @@ pub(crate) struct History {
     open: usize,
     /// All frames of ten seconds; the newest ones are about the same time as `fine`.
     coarse: VecDeque<Arc<Frame>>,
-    /// Names of partitions that requests have and no setting knows, and when each was first seen.
+    /// What is said of partitions and classes that requests have and no setting knows, and since when.
     unknown: Vec<(String, Timestamp)>,
 }
 
@@ -72,8 +72,8 @@ impl History {
         now.since(self.last.at) >= STEP
     }
 
-    /// Notes what happened since the last sample.
-    fn note(&mut self, sample: HistorySample) {
+    /// Notes what happened since the last sample, and what is said of it.
+    fn note(&mut self, sample: HistorySample, headline: String) {
         if !self.is_due(sample.at) {
             return;
         }
@@ -81,8 +81,8 @@ impl History {
         if is_gap {
             self.close();
         }
-        let before = self.fine.back().map_or_else(|| Arc::new(Frame::empty(sample.at)), Arc::clone);
-        let frame = Frame { is_gap, ..Frame::between(&self.last, &sample, &before) };
+        let before = self.fine.back().map(Arc::clone).unwrap_or_default();
+        let frame = Frame { is_gap, headline: headline.into(), ..Frame::between(&self.last, &sample, &before) };
         self.fine.push_back(Arc::new(frame));
         (self.open, self.last) = (self.open + 1, sample);
         if is_gap || self.last.at.since(self.base.at) + STEP / 2 > COARSE {
@@ -171,18 +171,15 @@ impl Shared {
             let gap = now.since(history.last.at);
             let stall = (history.is_driven && gap > GAP).then_some(gap);
             let has_longer_waits = history.has_longer_waits();
-            history.note(self.with_engine(|state, _| {
+            let (sample, mut health, classes) = self.with_engine(|state, _| {
                 state.engine.note_past(now, has_longer_waits, stall);
                 // Labels are chosen, as by a tick.
                 state.engine.pass_time_for_look(now);
-                state.engine.sample()
-            }));
-            let unknown = self.unknown_partitions().into_iter().map(|name| {
-                let known = history.unknown.iter().find(|(known, _)| *known == name);
-                let since = known.map_or(now, |(_, since)| *since);
-                (name, since)
+                (state.engine.sample(), state.snapshot().health, state.engine.classes_without_rules())
             });
-            history.unknown = unknown.collect();
+            history.add_changes(&mut health);
+            history.note(sample, health.headline);
+            history.note_unknown(now, self.unknown_partitions(), classes);
         }
     }
 

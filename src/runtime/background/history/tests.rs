@@ -5,7 +5,7 @@ use std::{
 
 use super::*;
 use crate::{
-    Admission, AdmissionBuilder, Clock, Labels, Mode, Reason, Ticket,
+    Admission, AdmissionBuilder, Cap, ClassLimits, Clock, Labels, Mode, Reason, Rules, Ticket, WhenFull,
     engine::{BlockingBound, RejectedCount},
     limit::Fixed,
     percent,
@@ -170,6 +170,31 @@ async fn times_are_told_of_each_label_that_is_followed() {
     assert!(frames.iter().all(|it| it.others().rtt.is_none()));
 }
 
+/// Rules for imports, requests of which are misspelt from the twenty-sixth second on.
+#[tokio::test(start_paused = true)]
+async fn each_frame_has_the_sentence_of_its_end_and_a_class_without_rules_is_named_where_others_have_some() {
+    for has_rules in [true, false] {
+        let limits = ClassLimits::new().max_in_flight(Cap::from(5).local().when_full(WhenFull::Reject));
+        let rules = if has_rules { Rules::new().class("import", limits) } else { Rules::new() };
+        let admission = builder().rules(rules).build().unwrap();
+        admission.shared.begin_history();
+        for second in 0..50 {
+            let class = if second < 25 { "import" } else { "imprt" };
+            let held: Vec<_> = (0..12).map(|_| admission.try_admit(Ticket::new().label("shop").class(class))).collect();
+            tokio::time::sleep(Duration::from_millis(500)).await;
+            held.into_iter().flatten().for_each(|permit| permit.finish(crate::Outcome::Success));
+            tokio::time::sleep(Duration::from_millis(500)).await;
+        }
+        let frames = frames(&admission);
+        let said: Vec<_> = frames.iter().map(|it| &*it.headline).collect();
+        assert!(said[10].starts_with(if has_rules { "throttled: " } else { "overloaded: " }), "{}", said[10]);
+        let strangers: Vec<_> =
+            said.iter().map(|it| it.contains("requests of imprt come, a class without rules")).collect();
+        assert!(!strangers[..24].contains(&true), "control: not before they come");
+        assert_eq!(strangers[40], has_rules, "{}", said[40]);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn settings_and_modes_change_and_nothing_is_counted_twice() {
     let admission = builder().build().unwrap();
@@ -269,7 +294,11 @@ fn bytes(frames: &[Arc<Frame>]) -> usize {
             names.insert(Arc::as_ptr(&it.name), it.name.name.len() + it.name.namespace.len() + it.name.class.len());
             sum += row(it);
         }
-        sum += size_of::<Frame>() + 16 + size_of_val(&*frame.partitions) + size_of_val(&*frame.labels);
+        sum += size_of::<Frame>()
+            + 32
+            + frame.headline.len()
+            + size_of_val(&*frame.partitions)
+            + size_of_val(&*frame.labels);
     }
     sum + names.values().map(|text| text + size_of::<crate::engine::SampledName>() + 16).sum::<usize>()
 }
