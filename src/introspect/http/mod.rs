@@ -306,7 +306,7 @@ const PAGE: &str = concat!(
 /// A change of the page's script or style needs new hashes: a browser refuses them otherwise, and its console names
 /// them.
 const POLICY: &str = "default-src 'none'; connect-src 'self'; img-src data:; \
-    script-src 'sha256-NNJ2Yh9TfQpPbLNOGbghGV5jWGpt0IJDRCiduPksnx4='; style-src 'sha256-z4Tvz/3+CkkiGbBfNOYEdTUt0mRAJQuZ+5Nbe3AApfY='; \
+    script-src 'sha256-0CUUSZP8AaZnzJiw0GKjxPbF4agAavTsFxrfK3WrN4I='; style-src 'sha256-HqOajYNepv1AFcWR8MGayE7yvIkwZYvzVUyuZgHgqMk='; \
     base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 impl<B: Body> tower_service::Service<Request<B>> for Introspection {

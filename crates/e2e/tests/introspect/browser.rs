@@ -147,6 +147,15 @@ impl Browser {
         }
     }
 
+    /// A click on the place that an expression gives as two numbers.
+    pub(crate) async fn click(&self, place: &str) {
+        let place = self.value(place).await;
+        for kind in ["mousePressed", "mouseReleased"] {
+            let params = json!({"type": kind, "x": place[0], "y": place[1], "button": "left", "clickCount": 1});
+            self.call("Input.dispatchMouseEvent", params).await;
+        }
+    }
+
     pub(crate) async fn write(&self, text: &str) {
         self.call("Input.insertText", json!({"text": text})).await;
     }

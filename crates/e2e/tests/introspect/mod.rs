@@ -13,6 +13,7 @@ mod health;
 mod http;
 mod journal;
 mod label_metrics;
+mod moment;
 pub(crate) mod npm;
 mod openapi;
 mod otel;

@@ -11,16 +11,16 @@ say($('zone'), new Intl.DateTimeFormat([], { timeZoneName: 'short' }).formatToPa
 /** Series are `{ name, values, level }`: a value for each frame, not finite where it is not known, and a level that is drawn across. */
 function chart(id, unit, isStack) {
   const legend = make('ul', { className: 'legend' });
-  const scene = shape('g', {}), lines = shape('g', {}), marks = shape('g', {});
+  const scene = shape('g', {}), lines = shape('g', {}), marks = shape('g', {}), moment = shape('line', { class: 'moment', y1: TOP, y2: HEIGHT - BOTTOM });
   const top = shape('text', { x: 2, y: 11 }), since = shape('text', { x: 2, y: HEIGHT - 3 });
   const middle = shape('text', { y: HEIGHT - 3, 'text-anchor': 'middle' }), now = shape('text', { y: HEIGHT - 3, 'text-anchor': 'end' });
   const caption = shape('text', { y: 11, 'text-anchor': 'end' });
   const y = [TOP, (TOP + HEIGHT - BOTTOM) / 2, HEIGHT - BOTTOM];
   const grid = y.map(at => shape('line', { class: 'grid', x1: 0, y1: at, y2: at }));
   const svg = shape('svg', { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: 'none', role: 'img' },
-    scene, ...grid, lines, marks, top, caption, since, middle, now);
+    scene, ...grid, lines, marks, moment, top, caption, since, middle, now);
   $(id).append(legend, svg);
-  return (frames, series, marked, [from, to]) => {
+  return (frames, series, marked, [from, to], at) => {
     // Text isn't stretched with the picture.
     const width = svg.clientWidth || WIDTH, bottom = HEIGHT - BOTTOM;
     svg.setAttribute('viewBox', `0 0 ${width} ${HEIGHT}`);
@@ -31,6 +31,9 @@ function chart(id, unit, isStack) {
     say(middle, clock((from + to) / 2));
     say(now, clock(to));
     const x = at => Math.min(Math.max((at - from) / (to - from), 0), 1) * width;
+    moment.setAttribute('visibility', at > from ? 'visible' : 'hidden');
+    for (const end of ['x1', 'x2']) moment.setAttribute(end, x(at).toFixed(1));
+    svg.onclick = event => pick(from + (event.clientX - svg.getBoundingClientRect().left) / width * (to - from));
 
     const stacked = isStack ? series.map((_, i) => frames.map((_, at) =>
       series.slice(0, i + 1).reduce((all, it) => all + it.values[at], 0))) : series.map(it => it.values);

@@ -1,11 +1,13 @@
 // ---- the page ---------------------------------------------------------------------------------------------------
 const VERDICTS = { fine: 'good', busy: 'warn', throttled: 'warn', store_slow: 'warn', store_quiet: 'warn', not_enforcing: 'warn' };
 function judge(state, age) {
-  const { health, limit_state: limit } = state;
-  $('health').className = `wide ${VERDICTS[health.state] ?? 'bad'}`;
-  say($('headline'), health.headline);
-  say($('advice'), health.state === 'fine' ? '' : `. Now: ${health.advice}`);
+  const { health, limit_state: limit } = state, moment = picked();
+  $('health').className = `wide ${moment ? '' : VERDICTS[health.state] ?? 'bad'}`;
+  document.body.classList.toggle('of-past', Boolean(moment));
+  say($('headline'), moment ? `At ${clock(Number(view.at))}: ${moment.summary}` : health.headline);
+  say($('advice'), moment || health.state === 'fine' ? '' : `. Now: ${health.advice}`);
   say($('since'), `since ${seconds(Math.max(age - health.at_seconds, 0))}.${state.reserved ? ` Held back: ${whole(state.reserved)}.` : ''}`);
+  for (const id of ['later', 'latest']) $(id).disabled = !moment;
   $('runbook').hidden = false;
   if ($('runbook').getAttribute('href') !== health.runbook) $('runbook').setAttribute('href', health.runbook);
   say($('why'), limit.sentence);
@@ -13,14 +15,20 @@ function judge(state, age) {
   // The server does not replay its own trouble: that takes a processor.
   say($('record'), state.capture ? `${seconds(state.capture.span_seconds)} of requests are recorded:` : '');
   say($('what-if'), `admission what-if --url ${location.origin}${base}`);
-  const foremost = state.foremost ?? [];
+  const foremost = moment ? foremostOf(moment) : state.foremost ?? [], { limit: bound } = moment || state;
   $('harm').hidden = foremost.length === 0;
   fill($('foremost'), foremost.map(it => [
     asLink(fullName(it.namespace, it.name), hashOf({ [it.kind]: it.name, namespace: it.namespace ?? '' }), '–', it.kind),
-    `${whole(it.in_flight)} of ${whole(state.limit)}${it.held_seconds ? `, each for ${seconds(it.held_seconds)}` : ''}`,
+    `${whole(it.in_flight)} of ${whole(bound)}${it.held_seconds ? `, each for ${seconds(it.held_seconds)}` : ''}`,
     whole(it.waiting) + (it.oldest_wait_seconds ? `, oldest ${seconds(it.oldest_wait_seconds)}` : ''),
     rate(it.rejected_per_second), rate(it.left_per_second),
   ]), ['name', 'reason', 'reason', 'n', 'n']);
+}
+/** Shows a moment of the past, in seconds of the wall, or what is now. */
+function pick(at) {
+  go({ at: at < Date.now() / 1000 - 1 ? at.toFixed(1) : '' });
+  if (shown) judge(...shown);
+  draw();
 }
 const sum = (state, field) => state.partitions.reduce((all, one) => all + field(one), 0);
 function show(state) {
@@ -212,7 +220,7 @@ function showView(state, label, waiters) {
 // ---- asking -----------------------------------------------------------------------------------------------------
 // A question without an answer for LATE means that the server hangs, and one for OVERDUE is asked anew.
 const LATE = 1500, OVERDUE = 5000;
-let timer, asked = 0, paused = false, pending = null, answered = null, stop = null;
+let timer, shown = null, asked = 0, paused = false, pending = null, answered = null, stop = null;
 // The last body of each kind, with its tag: a server that has nothing new sends none.
 const kept = new Map();
 async function read(kind, path, signal) {
@@ -257,7 +265,7 @@ async function ask() {
     [pending, answered] = [null, new Date()];
     remember(page, age);
     show(state);
-    judge(state, now);
+    judge(...shown = [state, now]);
     showView(state, label, waiters);
     showJournal(decisions, changes);
     draw();
@@ -325,6 +333,11 @@ addEventListener('hashchange', () => { readHash(); ask(); });
 $('tools').addEventListener('submit', event => event.preventDefault());
 $('back').addEventListener('click', () => turn(Number(view.offset) - PAGE));
 $('next').addEventListener('click', () => turn(Number(view.offset) + PAGE));
+// A sixtieth of what the charts show: from one to ten looks.
+const step = () => SPANS[view.span] / 60;
+$('earlier').addEventListener('click', () => pick(Number(view.at || Date.now() / 1000) - step()));
+$('later').addEventListener('click', () => pick(Number(view.at) + step()));
+$('latest').addEventListener('click', () => pick(Infinity));
 $('pause').addEventListener('click', () => {
   paused = !paused;
   $('pause').ariaPressed = String(paused);

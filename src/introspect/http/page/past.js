@@ -1,9 +1,9 @@
 // ---- the history that the server keeps, and what the address says of the view ----------------------------------------
-const VIEW = { partition: '', label: '', namespace: '', span: '10m', sort: 'harm', order: 'desc', contains: '', status: '', offset: '0' };
+const VIEW = { partition: '', label: '', namespace: '', span: '10m', sort: 'harm', order: 'desc', contains: '', status: '', offset: '0', at: '' };
 const SPANS = { '5m': 300, '10m': 600, '1h': 3600 };
 let view = { ...VIEW };
 const hashOf = change => {
-  const { span } = view, all = { ...VIEW, span, ...change };
+  const { span, at } = view, all = { ...VIEW, span, at, ...change };
   return `#${new URLSearchParams(Object.entries(all).filter(([name, value]) => String(value) !== VIEW[name]))}`;
 };
 function readHash() {
@@ -11,6 +11,7 @@ function readHash() {
   for (const [name, value] of new URLSearchParams(location.hash.slice(1))) if (name in VIEW) view[name] = value;
   if (!(view.span in SPANS)) view.span = VIEW.span;
   if (!(Number(view.offset) >= 0)) view.offset = VIEW.offset;
+  if (!(Number(view.at) > 0)) view.at = VIEW.at;
   $('span').value = view.span;
   if ($('filter').value !== view.contains) $('filter').value = view.contains;
   $('status').value = view.status;
@@ -58,6 +59,20 @@ function remember(page, age) {
   past.frames = past.frames.filter(frame => frame.to > earliest);
   past.marks = past.marks.filter(it => it.at > earliest);
 }
+const UNKNOWN = { summary: 'nothing is known of this moment', from: 0, to: 1, limit: 0, partitions: [] };
+/** The frame of the moment that was picked, if any was. */
+const picked = () => view.at && (past.frames.find(it => it.from <= view.at && it.to > view.at) ?? UNKNOWN);
+/** What that frame says of the labels and partitions that suffered or held most, as the server chooses them for now. */
+function foremostOf(frame) {
+  const lasts = frame.to - frame.from, rows = (table, kind) => (table ?? []).filter(it => it.name).map(it => ({
+    ...it, kind, rejected_per_second: it.rejected / lasts, left_per_second: it.left / lasts, harm: (it.rejected + it.left) / lasts + it.waiting,
+  }));
+  const labels = rows(frame.labels, 'label'), partitions = rows(frame.partitions, 'partition'), orders = ['harm', 'in_flight'];
+  const all = (rows, order) => rows.reduce((sum, it) => sum + it[order], 0);
+  const both = orders.some(order => all(labels, order) * 2 < all(partitions, order)) ? [...labels, ...partitions] : labels;
+  const most = orders.map(order => both.filter(it => it[order] > 0).sort((a, b) => b[order] - a[order]));
+  return [...new Set([0, 1, 2, 3, 4].flatMap(place => most.flatMap(rows => rows[place] ?? [])))].slice(0, 5);
+}
 const newest = field => past.frames.length ? field(past.frames.at(-1)) : undefined;
 
 const NOTHING = { admitted: 0, rejected: 0, would_reject: 0, in_flight: 0, waiting: 0, share: 0, rejected_by: [] };
@@ -91,7 +106,7 @@ function draw() {
   // A young process has no more than it has: a minute is shown at least.
   const to = Date.now() / 1000, first = Math.min(frames[0]?.from ?? to, to - 60);
   const span = [Math.max(to - SPANS[view.span], first), to];
-  const shared = [past.marks, span];
+  const shared = [past.marks, span, Number(view.at)];
   const line = (name, field) => ({ name, values: rows.map((row, at) => row ? field(row, at) ?? NaN : NaN) });
   const perSecond = (name, field) => line(name, (row, at) => field(row) / lasts[at]);
 
