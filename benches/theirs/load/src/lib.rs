@@ -1,0 +1,74 @@
+//! What all of these comparisons share: a load that does not wait for answers, a server in a process of its own, and
+//! the table.
+//!
+//! A program of this workspace is both. Started by hand it is the callers: for each load and each variant it starts
+//! itself once more as the server, calls it, and prints a row.
+//!
+//! Work is counted in units that a program chooses, the same in its server and its calls: one for each call where all
+//! calls are alike.
+
+mod child;
+mod drive;
+mod table;
+
+use std::{env, net::SocketAddr, sync::Arc};
+
+pub use child::{Counters, Meter, Running, Server, serve};
+pub use drive::{Outcome, Plan, Tally, closed, drive};
+pub use table::{Row, header, row};
+
+/// What the command line asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Be the server of this kind, until standard input ends.
+    Serve(String),
+    /// Call servers and print the table, briefly where `quick`, and only of variants whose name contains `only`.
+    Table {
+        /// 2 s for each run.
+        quick: bool,
+        /// A part of the name of the variants to run.
+        only: String,
+    },
+}
+
+impl Role {
+    /// Reads `--serve KIND`, `--quick` and `--only PART`. Anything else is a mistake, which ends the program.
+    #[must_use]
+    pub fn of_this_process() -> Self {
+        let words: Vec<String> = env::args().skip(1).collect();
+        let (mut quick, mut only, mut rest) = (false, String::new(), words.iter().map(String::as_str));
+        while let Some(word) = rest.next() {
+            match (word, rest.clone().next()) {
+                ("--serve", Some(kind)) => return Self::Serve(kind.to_owned()),
+                ("--quick", _) => quick = true,
+                ("--only", Some(_)) => only = rest.next().unwrap_or_default().to_owned(),
+                _ => panic!("options: --quick, --only PART OF A VARIANT'S NAME"),
+            }
+        }
+        Self::Table { quick, only }
+    }
+}
+
+/// Starts a server of each kind under each load, and prints a row for each as it ends.
+///
+/// `connect` opens what the callers of one run share. `call` is one call, with the number of its arrival.
+pub async fn compare<C, K, KF, F, FF>(plan: &Plan, only: &str, kinds: &[&str], connect: K, call: F)
+where
+    C: Send + Sync + 'static,
+    K: Fn(SocketAddr) -> KF,
+    KF: Future<Output = C>,
+    F: Fn(Arc<C>, u64) -> FF,
+    FF: Future<Output = Outcome> + Send + 'static,
+{
+    println!("{}", header());
+    for load in [0.5, 1.0, 3.0, 10.0] {
+        for kind in kinds.iter().filter(|kind| kind.contains(only)) {
+            let server = Server::start(kind).await;
+            let client = Arc::new(connect(server.address).await);
+            let tally = drive(plan, load, |number| call(Arc::clone(&client), number)).await;
+            drop(client);
+            let counters = server.stop().await;
+            println!("{}", row(&Row { load, variant: kind, plan, tally: &tally, counters }));
+        }
+    }
+}
