@@ -63,6 +63,13 @@ impl Meter {
         self.0.running.load(Relaxed)
     }
 
+    /// What was counted so far, and the most memory that this process had.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        let [most, calls, work] = [&self.0.most, &self.0.calls, &self.0.work].map(|count| count.load(Relaxed));
+        Counters { most, calls, work, memory: memory() }
+    }
+
     /// So much work was done, whether or not its caller still waits.
     pub fn worked(&self, units: u64) {
         self.0.work.fetch_add(units, Relaxed);
@@ -86,9 +93,7 @@ pub async fn serve(address: SocketAddr, meter: &Meter) {
         drop(closed);
     });
     let _ = parent_is_gone.await;
-    let [most, calls, work] = [&meter.0.most, &meter.0.calls, &meter.0.work].map(|count| count.load(Relaxed));
-    let counters = Counters { most, calls, work, memory: 0 };
-    println!("{}", serde_json::to_string(&counters).expect("four numbers"));
+    println!("{}", serde_json::to_string(&meter.counters()).expect("four numbers"));
 }
 
 /// A server process, which ends with this.
@@ -113,18 +118,16 @@ impl Server {
 
     /// Ends it, and gives what it counted.
     pub async fn stop(mut self) -> Counters {
-        let memory = self.memory();
         drop(self.child.stdin.take());
         let line = self.lines.next_line().await.expect("it can be read").expect("the server says its counts");
         self.child.wait().await.expect("it ends");
-        Counters { memory, ..serde_json::from_str(&line).expect("counts") }
+        serde_json::from_str(&line).expect("counts")
     }
+}
 
-    /// The most memory that it had so far, in MB, where the system tells it.
-    fn memory(&self) -> u64 {
-        let status = self.child.id().map(|id| std::fs::read_to_string(format!("/proc/{id}/status")));
-        let status = status.and_then(Result::ok).unwrap_or_default();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-        line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok()).unwrap_or_default() / 1024
-    }
+/// The most memory that this process had so far, in MB, where the system tells it.
+fn memory() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok()).unwrap_or_default() / 1024
 }

@@ -51,11 +51,11 @@ impl Role {
 
 /// Starts a server of each kind under each load, and prints a row for each as it ends.
 ///
-/// `connect` opens what the callers of one run share. `call` is one call, with the number of its arrival.
-pub async fn compare<C, K, KF, F, FF>(plan: &Plan, only: &str, kinds: &[&str], connect: K, call: F)
+/// `connect` opens what the callers of one run share, by the kind and the address of its server. `call` is one call, with the number of its arrival.
+pub async fn compare<C, K, KF, F, FF>(plan: &Plan, only: &str, kinds: &[&'static str], connect: K, call: F)
 where
     C: Send + Sync + 'static,
-    K: Fn(SocketAddr) -> KF,
+    K: Fn(&'static str, SocketAddr) -> KF,
     KF: Future<Output = C>,
     F: Fn(Arc<C>, u64) -> FF,
     FF: Future<Output = Outcome> + Send + 'static,
@@ -64,7 +64,7 @@ where
     for load in [0.5, 1.0, 3.0, 10.0] {
         for kind in kinds.iter().filter(|kind| kind.contains(only)) {
             let server = Server::start(kind).await;
-            let client = Arc::new(connect(server.address).await);
+            let client = Arc::new(connect(kind, server.address).await);
             let tally = drive(plan, load, |number| call(Arc::clone(&client), number)).await;
             drop(client);
             let counters = server.stop().await;
