@@ -46,6 +46,12 @@ pub struct Counters {
     /// The most memory that the server had, in MB.
     #[serde(default)]
     pub memory: u64,
+    /// Slots that were still taken after the end of the load, where the server looked.
+    #[serde(default)]
+    pub held: Option<u64>,
+    /// The highest limit that a request met, where the server looked.
+    #[serde(default)]
+    pub limit: Option<u64>,
 }
 
 impl Meter {
@@ -67,7 +73,7 @@ impl Meter {
     #[must_use]
     pub fn counters(&self) -> Counters {
         let [most, calls, work] = [&self.0.most, &self.0.calls, &self.0.work].map(|count| count.load(Relaxed));
-        Counters { most, calls, work, memory: memory() }
+        Counters { most, calls, work, memory: memory(), held: None, limit: None }
     }
 
     /// So much work was done, whether or not its caller still waits.
@@ -84,6 +90,11 @@ impl Drop for Running {
 
 /// Tells the parent process the address, waits until it closes standard input, and tells it what was counted.
 pub async fn serve(address: SocketAddr, meter: &Meter) {
+    serve_then(address, async || meter.counters()).await;
+}
+
+/// The same for a server that looks for more than handlers count, once the load has ended.
+pub async fn serve_then(address: SocketAddr, look: impl AsyncFnOnce() -> Counters) {
     println!("{address}");
     stdout().flush().expect("the parent reads");
     let (closed, parent_is_gone) = oneshot::channel::<()>();
@@ -93,7 +104,7 @@ pub async fn serve(address: SocketAddr, meter: &Meter) {
         drop(closed);
     });
     let _ = parent_is_gone.await;
-    println!("{}", serde_json::to_string(&meter.counters()).expect("four numbers"));
+    println!("{}", serde_json::to_string(&look().await).expect("numbers"));
 }
 
 /// A server process, which ends with this.

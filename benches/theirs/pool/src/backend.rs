@@ -1,0 +1,81 @@
+//! A Redis of our own, for one run.
+
+use std::{
+    net::TcpListener,
+    process::Stdio,
+    time::{Duration, Instant},
+};
+
+use bb8_redis::redis::{Client, Pipeline, RedisError, Script, aio::MultiplexedConnection, cmd};
+use tokio::{
+    process::{Child, Command},
+    time::sleep,
+};
+
+/// Members of each of the two sets that a request compares.
+const MEMBERS: u32 = 60_000;
+/// A request, as Redis sees it: a count of common members, and a note that the work was done.
+const WORK: &str = "local common = redis.call('ZINTERCARD', 2, 'red', 'green')
+                    redis.call('INCR', 'done')
+                    return common";
+
+/// A process of Redis, which ends with this.
+#[derive(Debug)]
+pub(crate) struct Redis {
+    process: Child,
+    pub(crate) port: u16,
+    connection: MultiplexedConnection,
+}
+
+impl Redis {
+    pub(crate) async fn start() -> Self {
+        let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
+        let port = free.expect("a free port").port();
+        let mut command = Command::new("redis-server");
+        command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]);
+        let process = command.stdout(Stdio::null()).kill_on_drop(true).spawn().expect("redis-server is installed");
+        let mut connection = connect(port).await;
+        fill(&mut connection).await.expect("Redis takes the sets");
+        Self { process, port, connection }
+    }
+
+    /// How many requests it has worked at to the end, for callers that waited and for others.
+    pub(crate) async fn done(&mut self) -> u64 {
+        let done: Option<u64> = cmd("GET").arg("done").query_async(&mut self.connection).await.expect("Redis counts");
+        done.unwrap_or_default()
+    }
+
+    pub(crate) async fn stop(mut self) {
+        self.process.kill().await.expect("it ends");
+    }
+}
+
+/// The script of a request.
+pub(crate) fn work() -> Script {
+    Script::new(WORK)
+}
+
+/// Connects as soon as it listens.
+async fn connect(port: u16) -> MultiplexedConnection {
+    let client = Client::open(("127.0.0.1", port)).expect("an address");
+    let begin = Instant::now();
+    loop {
+        match client.get_multiplexed_async_connection().await {
+            Ok(connection) => return connection,
+            Err(error) => assert!(begin.elapsed() < Duration::from_secs(10), "Redis does not listen: {error}"),
+        }
+        sleep(Duration::from_millis(10)).await;
+    }
+}
+
+async fn fill(connection: &mut MultiplexedConnection) -> Result<(), RedisError> {
+    let mut pipeline = Pipeline::new();
+    for (name, step) in [("red", 2), ("green", 3)] {
+        let add = pipeline.cmd("ZADD").arg(name);
+        for member in 0..MEMBERS {
+            add.arg(member).arg(format!("member-{}", member * step));
+        }
+        add.ignore();
+    }
+    pipeline.query_async(connection).await
+}
