@@ -13,9 +13,12 @@ use tokio::{
 };
 
 /// Members of each of the two sets that a request compares.
-const MEMBERS: u32 = 60_000;
-/// A request, as Redis sees it: a count of common members, and a note that the work was done.
-const WORK: &str = "local common = redis.call('ZINTERCARD', 2, 'red', 'green')
+const MEMBERS: u32 = 1_000;
+/// A request, as Redis sees it: counts common members so many times, and notes that the work was done.
+const WORK: &str = "local common
+                    for _ = 1, tonumber(ARGV[1]) do
+                        common = redis.call('ZINTERCARD', 2, 'red', 'green')
+                    end
                     redis.call('INCR', 'done')
                     return common";
 
@@ -43,6 +46,21 @@ impl Redis {
     pub(crate) async fn done(&mut self) -> u64 {
         let done: Option<u64> = cmd("GET").arg("done").query_async(&mut self.connection).await.expect("Redis counts");
         done.unwrap_or_default()
+    }
+
+    /// How many times a request counts members, so that it takes Redis as long as this.
+    pub(crate) async fn times(&mut self, takes: Duration) -> u32 {
+        const TRIES: u32 = 50;
+        const TIMES: u32 = 20;
+        let mut shortest = Duration::MAX;
+        for _ in 0..TRIES {
+            let begin = Instant::now();
+            let common: u64 = work().arg(TIMES).invoke_async(&mut self.connection).await.expect("Redis counts");
+            assert!(common > 0, "the sets have members in common");
+            shortest = shortest.min(begin.elapsed());
+        }
+        let times = takes.as_micros() * u128::from(TIMES) / shortest.as_micros().max(1);
+        u32::try_from(times).unwrap_or(u32::MAX).max(1)
     }
 
     pub(crate) async fn stop(mut self) {

@@ -29,12 +29,15 @@ const VARIANTS: [&str; 4] = ["bare", "tower", "patience", "best"];
 const CONNECTIONS: u32 = 10;
 /// The limit of tower's layer with which most requests were answered in time.
 const TOWER: usize = 20;
+/// How long a request takes Redis.
+const WORK: Duration = Duration::from_millis(4);
 const DEADLINE: Duration = Duration::from_millis(250);
 
 #[derive(Clone, Debug)]
 struct App {
     pool: Pool<RedisConnectionManager>,
     work: Script,
+    times: u32,
     meter: Meter,
 }
 
@@ -43,17 +46,17 @@ async fn common(State(app): State<App>) -> Result<String, StatusCode> {
     let _running = app.meter.enter();
     let mut connection = app.pool.get().await.map_err(|_| StatusCode::GATEWAY_TIMEOUT)?;
     let connection: &mut MultiplexedConnection = &mut connection;
-    let common: u64 = app.work.invoke_async(connection).await.map_err(|_| StatusCode::BAD_GATEWAY)?;
+    let common: u64 = app.work.arg(app.times).invoke_async(connection).await.map_err(|_| StatusCode::BAD_GATEWAY)?;
     Ok(common.to_string())
 }
 
-/// The server. `words` are the variant and the port of Redis.
+/// The server. `words` are the variant, the port of Redis, and how many times a request counts members.
 async fn be_server(words: &str) {
-    let (variant, port) = words.split_once(' ').expect("a variant and a port");
+    let [variant, port, times] = words.split(' ').collect::<Vec<_>>()[..] else { panic!("three words, not {words}") };
     let manager = RedisConnectionManager::new(format!("redis://127.0.0.1:{port}")).expect("an address");
     let pool = Pool::builder().max_size(CONNECTIONS).min_idle(CONNECTIONS).build(manager).await.expect("Redis runs");
     let meter = Meter::default();
-    let app = App { pool, work: work(), meter: meter.clone() };
+    let app = App { pool, work: work(), times: times.parse().expect("a number"), meter: meter.clone() };
     let routes = Router::new().route("/common", get(common)).with_state(app);
     let routes = match variant {
         "bare" => routes,
@@ -93,9 +96,9 @@ impl Callers {
 }
 
 /// Requests per second that the server answers where no more come than it has connections.
-async fn capacity(length: Duration) -> f64 {
+async fn capacity(times: u32, length: Duration) -> f64 {
     let redis = Redis::start().await;
-    let server = Server::start(&format!("bare {}", redis.port)).await;
+    let server = Server::start(&format!("bare {} {times}", redis.port)).await;
     let callers = Callers::new(server.address);
     let per_second = closed(u64::from(CONNECTIONS), length, move |_| callers.clone().call()).await;
     server.stop().await;
@@ -104,13 +107,17 @@ async fn capacity(length: Duration) -> f64 {
 }
 
 async fn table(quick: bool, only: &str) {
-    let capacity = capacity(Duration::from_secs(if quick { 1 } else { 5 })).await;
+    let mut redis = Redis::start().await;
+    let times = redis.times(WORK).await;
+    redis.stop().await;
+    let capacity = capacity(times, Duration::from_secs(if quick { 1 } else { 5 })).await;
+    assert!(capacity > 0.0, "a request was answered");
     let plan = Plan::new(capacity, DEADLINE, quick);
     println!("Capacity: {capacity:.0} requests/s.\n\n{}", header());
     for load in [0.5, 1.0, 3.0, 10.0] {
         for variant in VARIANTS.into_iter().filter(|variant| variant.contains(only)) {
             let mut redis = Redis::start().await;
-            let server = Server::start(&format!("{variant} {}", redis.port)).await;
+            let server = Server::start(&format!("{variant} {} {times}", redis.port)).await;
             let callers = Callers::new(server.address);
             let tally = drive(&plan, load, |_| callers.clone().call()).await;
             let mut counters = server.stop().await;

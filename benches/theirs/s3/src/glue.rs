@@ -21,10 +21,17 @@ pub(crate) fn patience(patience: Duration) -> Result<(Admission, AdmissionLayer)
     Ok((admission, layer))
 }
 
-/// How long callers wait, and how many bodies at once keep the server busy.
+/// The same, and bodies are learned from. What keeps this server busy is bodies, and its heads say little of that.
+pub(crate) fn bodies(patience: Duration) -> Result<(Admission, AdmissionLayer), BuildError> {
+    let (admission, layer) = self::patience(patience)?;
+    let layer = layer.policy(Policy::new().sample_at(SampleAt::BodyEnd)).max_learned_upload(u64::MAX);
+    Ok((admission, layer))
+}
+
+/// How long callers wait, and how many bodies at once keep the server busy, with some for slow readers.
 pub(crate) fn best(patience: Duration, at_once: usize) -> Result<(Admission, AdmissionLayer), BuildError> {
     let admission = Admission::builder().patience(patience).limit(Fixed::new(at_once)).build()?;
-    let layer = AdmissionLayer::new(&admission).policy(Policy::new().sample_at(SampleAt::BodyEnd));
+    let layer = AdmissionLayer::new(&admission);
     Ok((admission, layer))
 }
 

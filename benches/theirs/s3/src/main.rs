@@ -27,9 +27,9 @@ use tokio::{
 
 use crate::caller::{MIB, Manner, get, put};
 
-const VARIANTS: [&str; 4] = ["bare", "tower", "patience", "best"];
-/// How many bodies at once keep the server busy.
-const AT_ONCE: usize = 8;
+const VARIANTS: [&str; 5] = ["bare", "tower", "patience", "bodies", "best"];
+/// How many bodies at once keep the server busy, half of which are those of slow readers.
+const AT_ONCE: usize = 20;
 /// The limit of tower's layer with which most was moved in time.
 const TOWER: usize = 8;
 const DEADLINE: Duration = Duration::from_millis(500);

@@ -38,6 +38,7 @@ pub(crate) async fn be_server(variant: &str, folder: &str) {
             return serve_then(address, async || meter.counters()).await;
         }
         "patience" => glue::patience(DEADLINE).expect("valid settings"),
+        "bodies" => glue::bodies(DEADLINE).expect("valid settings"),
         "best" => glue::best(DEADLINE, AT_ONCE).expect("valid settings"),
         _ => panic!("{variant} is none of {VARIANTS:?}"),
     };
