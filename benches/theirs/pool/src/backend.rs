@@ -1,15 +1,11 @@
 //! A Redis of our own, for one run.
 
-use std::{
-    net::TcpListener,
-    process::Stdio,
-    time::{Duration, Instant},
-};
+use std::{net::TcpListener, process::Stdio, time::Duration};
 
 use bb8_redis::redis::{Client, Pipeline, RedisError, Script, aio::MultiplexedConnection, cmd};
 use tokio::{
     process::{Child, Command},
-    time::sleep,
+    time::{Instant, sleep},
 };
 
 /// Members of each of the two sets that a request compares.

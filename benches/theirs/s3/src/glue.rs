@@ -11,7 +11,7 @@ use tower::{BoxError, Service, ServiceBuilder, limit::GlobalConcurrencyLimitLaye
 use tower_admission::{
     Admission, AdmissionLayer, BuildError,
     limit::Fixed,
-    policy::{Policy, SampleAt},
+    policy::{Abandoned, Policy, SampleAt},
 };
 
 /// How long callers wait, and nothing else. The limit is learned.
@@ -21,17 +21,19 @@ pub(crate) fn patience(patience: Duration) -> Result<(Admission, AdmissionLayer)
     Ok((admission, layer))
 }
 
-/// The same, and bodies are learned from. What keeps this server busy is bodies, and its heads say little of that.
+/// The same for what is known of this server. It is busy with bodies, of which its heads say little. It stops where a
+/// caller is gone.
 pub(crate) fn bodies(patience: Duration) -> Result<(Admission, AdmissionLayer), BuildError> {
     let (admission, layer) = self::patience(patience)?;
-    let layer = layer.policy(Policy::new().sample_at(SampleAt::BodyEnd)).max_learned_upload(u64::MAX);
+    let policy = Policy::new().sample_at(SampleAt::BodyEnd).abandoned(Abandoned::Stops);
+    let layer = layer.policy(policy).max_learned_upload(u64::MAX);
     Ok((admission, layer))
 }
 
 /// How long callers wait, and how many bodies at once keep the server busy, with some for slow readers.
 pub(crate) fn best(patience: Duration, at_once: usize) -> Result<(Admission, AdmissionLayer), BuildError> {
     let admission = Admission::builder().patience(patience).limit(Fixed::new(at_once)).build()?;
-    let layer = AdmissionLayer::new(&admission);
+    let layer = AdmissionLayer::new(&admission).policy(Policy::new().abandoned(Abandoned::Stops));
     Ok((admission, layer))
 }
 
