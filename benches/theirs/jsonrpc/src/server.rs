@@ -1,20 +1,13 @@
 //! A server of jsonrpsee whose methods share eight slots, in all variants.
 
-use std::{
-    error::Error,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{error::Error, sync::Arc, time::Duration};
 
 use jsonrpsee::{
     RpcModule,
     server::{Methods, Server, ServerConfig, middleware::rpc::RpcServiceBuilder},
 };
-use load::Meter;
-use tokio::{
-    sync::Semaphore,
-    time::{Instant, sleep_until},
-};
+use load::{Meter, Slots};
+use tokio::sync::Semaphore;
 use tower::ServiceBuilder;
 use tower_admission::{Admission, AdmissionLayer, BuildError, limit::Fixed};
 
@@ -32,51 +25,29 @@ pub(crate) const CAPACITY: f64 = 400.0;
 /// How long callers wait.
 pub(crate) const DEADLINE: Duration = WORK.saturating_mul(10);
 
-/// So many calls inside cost nothing extra. Each one above makes the work of all slower by a hundredth.
+/// How many calls may be inside before they slow each other down.
 const INSIDE: u64 = 16;
 
-/// The best fixed numbers of requests at once that were found by hand.
+/// The best fixed number of requests at once that was found by hand.
 const OWN: u32 = 16;
 
 /// What the methods share.
 #[derive(Clone)]
 struct Node {
-    slots: Arc<Semaphore>,
-    /// When each slot that is free now ended its last work.
-    ended: Arc<Mutex<Vec<Instant>>>,
+    slots: Slots,
     meter: Meter,
 }
 
 impl Node {
-    fn new(meter: Meter) -> Self {
-        let ended = Arc::new(Mutex::new(vec![Instant::now(); SLOTS]));
-        Self { slots: Arc::new(Semaphore::new(SLOTS)), ended, meter }
-    }
-
-    /// The work of a call, which goes on where its caller leaves after it was begun, as that of a database does.
     async fn work(&self) {
         let _running = self.meter.enter();
-        let came = Instant::now();
-        let slot = Arc::clone(&self.slots).acquire_owned().await.expect("it is not closed");
-        let node = self.clone();
-        let work = tokio::spawn(async move {
-            let above = node.meter.running().saturating_sub(INSIDE);
-            let work = WORK + WORK * u32::try_from(above).unwrap_or(u32::MAX) / 100;
-            // Timers fire late. A call that waited begins when the last one on its slot should have ended, so that the
-            // capacity is what it is said to be.
-            let last = node.ended.lock().expect("no thread panics").pop().expect("one for each slot");
-            let end = came.max(last) + work;
-            sleep_until(end).await;
-            node.meter.worked(1);
-            node.ended.lock().expect("no thread panics").push(end);
-            drop(slot);
-        });
-        work.await.expect("it does not panic");
+        self.slots.work().await;
     }
 }
 
 fn methods(meter: &Meter) -> Result<Methods, Box<dyn Error>> {
-    let mut module = RpcModule::new(Node::new(meter.clone()));
+    let slots = Slots::new(SLOTS, WORK, INSIDE, meter);
+    let mut module = RpcModule::new(Node { slots, meter: meter.clone() });
     module.register_async_method("slow_call", async |_, node, _| {
         node.work().await;
         "lo"
@@ -93,11 +64,10 @@ fn patience() -> Result<Admission, BuildError> {
     Admission::builder().patience(DEADLINE).build()
 }
 
-/// The best set-up that was found: as many calls at once as the resource does.
+/// The best set-up that was found: half as many calls again as the resource does, so that none of its slots is ever
+/// without work, and a wait that leaves a batch its time.
 fn best() -> Result<Admission, BuildError> {
-    let get = |name: &str, or: usize| std::env::var(name).ok().and_then(|it| it.parse().ok()).unwrap_or(or);
-    let wait = Duration::from_millis(get("WAIT", 60) as u64);
-    Admission::builder().patience(DEADLINE).limit(Fixed::new(get("LIMIT", 16))).max_wait(wait).build()
+    Admission::builder().patience(DEADLINE).limit(Fixed::new(12)).max_wait(2 * WORK).build()
 }
 
 /// Serves a variant until the parent process has enough.

@@ -9,12 +9,14 @@
 
 mod child;
 mod drive;
+mod slots;
 mod table;
 
 use std::{env, net::SocketAddr, sync::Arc};
 
 pub use child::{Counters, Meter, Running, Server, serve, serve_then};
 pub use drive::{Outcome, Plan, Tally, closed, drive};
+pub use slots::Slots;
 pub use table::{Row, header, row};
 
 /// What the command line asks for.
