@@ -29,10 +29,11 @@ use crate::caller::{MIB, Manner, get, put};
 
 const VARIANTS: [&str; 5] = ["bare", "tower", "patience", "bodies", "best"];
 /// How many bodies at once keep the server busy, half of which are those of slow readers.
-const AT_ONCE: usize = 20;
+const AT_ONCE: usize = 16;
 /// The limit of tower's layer with which most was moved in time.
 const TOWER: usize = 8;
-const DEADLINE: Duration = Duration::from_millis(500);
+/// Ten times what a call takes where eight run at once.
+const DEADLINE: Duration = Duration::from_secs(1);
 /// A slow reader gives up after this: it needs 2 s where the server is fast.
 const LONGEST: Duration = Duration::from_secs(5);
 /// Sizes of objects in MiB, and how many of 15 objects have them.
