@@ -15,7 +15,7 @@ mod table;
 use std::{env, net::SocketAddr, sync::Arc};
 
 pub use child::{Counters, Meter, Running, Server, serve, serve_then};
-pub use drive::{Outcome, Plan, Tally, closed, drive};
+pub use drive::{Outcome, Plan, Tally, closed, drive, most_closed};
 pub use slots::Slots;
 pub use table::{Row, header, row};
 

@@ -20,7 +20,7 @@ use hyper_util::{
     client::legacy::{Client, connect::HttpConnector},
     rt::TokioExecutor,
 };
-use load::{Meter, Outcome, Plan, Role, Row, Server, closed, drive, header, row, serve};
+use load::{Meter, Outcome, Plan, Role, Row, Server, drive, header, most_closed, row, serve};
 use tokio::net::TcpListener;
 
 use crate::backend::{Redis, work};
@@ -100,7 +100,7 @@ async fn capacity(times: u32, length: Duration) -> f64 {
     let redis = Redis::start().await;
     let server = Server::start(&format!("bare {} {times}", redis.port)).await;
     let callers = Callers::new(server.address);
-    let per_second = closed(u64::from(CONNECTIONS), length, move |_| callers.clone().call()).await;
+    let per_second = most_closed(u64::from(CONNECTIONS), 5, length, move |_| callers.clone().call()).await;
     server.stop().await;
     redis.stop().await;
     per_second
@@ -110,7 +110,7 @@ async fn table(quick: bool, only: &str) {
     let mut redis = Redis::start().await;
     let times = redis.times(WORK).await;
     redis.stop().await;
-    let capacity = capacity(times, Duration::from_secs(if quick { 1 } else { 5 })).await;
+    let capacity = capacity(times, Duration::from_millis(if quick { 500 } else { 2_000 })).await;
     assert!(capacity > 0.0, "a request was answered");
     let plan = Plan::new(capacity, DEADLINE, quick);
     println!("Capacity: {capacity:.0} requests/s.\n\n{}", header());

@@ -19,7 +19,7 @@ use std::{
     time::Duration,
 };
 
-use load::{Outcome, Plan, Role, Row, Server, closed, drive, header, row};
+use load::{Outcome, Plan, Role, Row, Server, drive, header, most_closed, row};
 use tokio::{
     runtime::Builder,
     time::{sleep, timeout},
@@ -117,14 +117,14 @@ async fn capacity(length: Duration) -> f64 {
     let folder = Folder::new("capacity").expect("a folder");
     let server = Server::start(&format!("bare {}", folder.0.display())).await;
     let callers = Callers::new(server.address).await;
-    let per_second = closed(4, length, move |number| Arc::clone(&callers).call(number)).await;
+    let per_second = most_closed(4, 5, length, move |number| Arc::clone(&callers).call(number)).await;
     server.stop().await;
     per_second
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a dozen")]
 async fn table(quick: bool, only: &str) {
-    let capacity = capacity(Duration::from_secs(if quick { 2 } else { 8 })).await;
+    let capacity = capacity(Duration::from_millis(if quick { 500 } else { 2_000 })).await;
     let [work, count] = SIZES.iter().fold([0, 0], |[work, count], (mib, share)| [work + mib * share, count + share]);
     let plan = Plan { work: 1_024.0 * work as f64 / count as f64, ..Plan::new(capacity, DEADLINE, quick) };
     println!("Capacity: {:.0} MiB/s, {:.0} calls/s.\n", capacity / 1_024.0, capacity / plan.work);

@@ -20,7 +20,7 @@ pub(crate) struct Cores {
 
 const TURN: Duration = Duration::from_millis(5);
 /// Timers are late by no more than this. A core that stood still for longer was idle.
-const LATE: Duration = Duration::from_millis(2);
+const LATE: Duration = Duration::from_millis(5);
 
 impl Cores {
     pub(crate) fn new(count: usize) -> Self {
