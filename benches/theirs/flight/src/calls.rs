@@ -40,8 +40,8 @@ pub(crate) async fn call(client: Arc<Client>, number: u64) -> Outcome {
     // The next ten go by the next connection, so that each carries calls and streams.
     let connection = usize::try_from(number / 10 % CONNECTIONS).unwrap_or_default();
     let mut client = client.0[connection].clone();
-    let ended = if number % 10 == 0 {
-        read(client, number % 50 == 0).await
+    let ended = if number.is_multiple_of(10) {
+        read(client, number.is_multiple_of(50)).await
     } else {
         client.get_flight_info(FlightDescriptor::new_cmd("short")).await.map(|_| 1)
     };

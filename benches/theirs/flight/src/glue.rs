@@ -13,8 +13,7 @@ pub(crate) fn front(patience: Duration) -> Result<AdmissionLayer, BuildError> {
     Ok(AdmissionLayer::new(&Admission::builder().patience(patience).build()?))
 }
 
-/// The best set-up that was found: the number of calls and streams that keeps the slots busy, and a short wait, which
-/// leaves a stream its time.
+/// A limit set by hand, that keeps the slots busy, and a short wait, which leaves a stream its time.
 pub(crate) fn best(patience: Duration, limit: usize, wait: Duration) -> Result<AdmissionLayer, BuildError> {
     let builder = Admission::builder().patience(patience).limit(Fixed::new(limit)).max_wait(wait);
     Ok(AdmissionLayer::new(&builder.build()?))
