@@ -27,7 +27,7 @@ use crate::backend::{Redis, work};
 
 const VARIANTS: [&str; 4] = ["bare", "tower", "patience", "best"];
 const CONNECTIONS: u32 = 10;
-/// The limit of tower's layer with which most requests were answered in time.
+/// The limit of tower's layer: twice as many as there are connections, so that each connection is used.
 const TOWER: usize = 20;
 /// How long a request takes Redis.
 const WORK: Duration = Duration::from_millis(4);

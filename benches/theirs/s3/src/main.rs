@@ -30,7 +30,7 @@ use crate::caller::{MIB, Manner, get, put};
 const VARIANTS: [&str; 5] = ["bare", "tower", "patience", "bodies", "best"];
 /// How many bodies at once keep the server busy, half of which are those of slow readers.
 const AT_ONCE: usize = 16;
-/// The limit of tower's layer with which most was moved in time.
+/// The limit of tower's layer, set by hand and not searched for.
 const TOWER: usize = 8;
 /// Ten times what a call takes where eight run at once.
 const DEADLINE: Duration = Duration::from_secs(1);

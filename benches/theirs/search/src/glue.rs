@@ -1,4 +1,4 @@
-//! The glue: what takes the place of a queue of one's own.
+//! The glue: what takes the place of a queue written by hand.
 //!
 //! A search asks for a permit before its task is spawned. The permit moves into the task, so that a caller who leaves
 //! does not free the slot while the search goes on. The end of the search is told, so that the limit can learn from it.

@@ -85,7 +85,7 @@ struct Engine {
     meter: Meter,
 }
 
-/// One call: its search is a task of its own, which nobody stops.
+/// One call: its search is a task of its own, which goes on to its end.
 async fn search(engine: Arc<Engine>) -> Outcome {
     let Some(held) = engine.gate.enter().await else { return Outcome::Refused };
     let work = tokio::spawn(async move {
