@@ -31,6 +31,9 @@ pub mod placement {}
 #[doc = concat!(include_str!("docs/links.txt"), include_str!("docs/runbook.md"))]
 pub mod runbook {}
 
+#[doc = concat!(include_str!("docs/links.txt"), include_str!("docs/servers.md"))]
+pub mod servers {}
+
 #[doc = concat!(include_str!("docs/links.txt"), include_str!("docs/shared-limits.md"))]
 pub mod shared_limits {}
 

@@ -69,7 +69,7 @@
 //! # Pages
 //!
 //! - To begin with: [where the layer belongs](docs::placement) · [choosing a limit](docs::tuning) ·
-//!   [several tenants](docs::tenants) · [coming from other limits](docs::migrating)
+//!   [several tenants](docs::tenants) · [coming from other limits](docs::migrating) · [servers of others](docs::servers)
 //! - To run it: [the runbook](docs::runbook) · [Kubernetes](docs::kubernetes) · [metrics](docs::metrics) ·
 //!   [introspection](docs::introspection) · [the command `admission`](docs::cli)
 //! - To look up: [guarantees, and what is not guaranteed](docs::guarantees) · [limits shared by instances](docs::shared_limits) ·
