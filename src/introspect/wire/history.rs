@@ -41,7 +41,7 @@ pub struct HistoryFrame {
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     #[cfg_attr(feature = "schema", schemars(extend("const" = true)))]
     pub gap: bool,
-    /// The headline of the [health](crate::HealthSnapshot) at the end. Names of labels in it come from callers.
+    /// The headline of the health at the end. Names of labels in it come from callers.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub summary: String,
     /// Mean of the limit.

@@ -6,11 +6,20 @@
 
 use std::time::Duration;
 
-use tower_admission::{Admission, AdmissionLayer, BuildError, limit::Fixed};
+use tower_admission::{
+    Admission, AdmissionLayer, BuildError,
+    limit::Fixed,
+    policy::{Policy, SampleAt},
+};
 
 /// The set-up of the README: callers wait so long, and all else follows.
 pub(crate) fn front(patience: Duration) -> Result<AdmissionLayer, BuildError> {
     Ok(AdmissionLayer::new(&Admission::builder().patience(patience).build()?))
+}
+
+/// The same, and the limit is learned from whole streams rather than from their heads.
+pub(crate) fn bodies(patience: Duration) -> Result<AdmissionLayer, BuildError> {
+    Ok(front(patience)?.policy(Policy::new().sample_at(SampleAt::BodyEnd)))
 }
 
 /// A limit set by hand, that keeps the slots busy, and a short wait, which leaves a stream its time.

@@ -25,6 +25,6 @@ async fn main() -> Result<(), Box<dyn Error>> {
         Role::Table { quick, only } => (quick, only),
     };
     let plan = Plan { work: MEAN, ..Plan::new(CAPACITY, DEADLINE, quick) };
-    load::compare(&plan, &only, &["bare", "tower", "patience", "best"], connect, call).await;
+    load::compare(&plan, &only, &["bare", "tower", "patience", "bodies", "best"], connect, call).await;
     Ok(())
 }

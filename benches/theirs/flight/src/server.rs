@@ -14,7 +14,7 @@ use tokio_stream::wrappers::TcpListenerStream;
 use tonic::{Request, Response, Status, Streaming, async_trait, transport::Server};
 use tower::{ServiceBuilder, limit::GlobalConcurrencyLimitLayer, load_shed::LoadShedLayer};
 
-use crate::glue::{best, front};
+use crate::glue::{best, bodies, front};
 
 /// How many batches the storage reads at once.
 const SLOTS: usize = 4;
@@ -130,6 +130,10 @@ pub(crate) async fn serve(kind: &str) -> Result<(), Box<dyn Error>> {
         }
         "patience" => {
             let layer = front(DEADLINE)?;
+            tokio::spawn(Server::builder().layer(layer).add_service(service).serve_with_incoming(incoming))
+        }
+        "bodies" => {
+            let layer = bodies(DEADLINE)?;
             tokio::spawn(Server::builder().layer(layer).add_service(service).serve_with_incoming(incoming))
         }
         "best" => {
