@@ -243,5 +243,6 @@ async fn no_request_is_refused_that_could_have_been_served() {
     // The control: admission that ends with readiness.
     let seen = leave(Duration::ZERO).await;
     println!("at once: {seen:?}");
-    assert!(seen.refused.load(Ordering::SeqCst) > 20, "{seen:?}");
+    // A client over HTTP/1 is refused about once, since it is told to close; one over HTTP/2 again and again, if any is there.
+    assert!(seen.refused.load(Ordering::SeqCst) > 5, "{seen:?}");
 }
