@@ -101,18 +101,24 @@ struct Seen {
 struct Balancer {
     addresses: [std::net::SocketAddr; 2],
     has_noticed: AtomicBool,
-    turn: AtomicU64,
 }
 
 impl Balancer {
-    fn pick(&self) -> std::net::SocketAddr {
-        let turn = self.turn.fetch_add(1, Ordering::Relaxed) % 2;
-        if self.has_noticed.load(Ordering::SeqCst) { self.addresses[1] } else { self.addresses[usize::from(turn == 1)] }
+    /// Each client takes both in turns, so that half of each kind are at either instance, however their tasks are scheduled.
+    fn pick(&self, turn: &mut usize) -> std::net::SocketAddr {
+        *turn += 1;
+        self.addresses[if self.has_noticed.load(Ordering::SeqCst) { 1 } else { *turn % 2 }]
     }
 }
 
 /// A client that keeps its connection until it is told to close it.
-async fn ask_again_and_again(kind: Kind, balancer: Arc<Balancer>, seen: Arc<Seen>, stop: Arc<AtomicBool>) {
+async fn ask_again_and_again(
+    kind: Kind,
+    mut turn: usize,
+    balancer: Arc<Balancer>,
+    seen: Arc<Seen>,
+    stop: Arc<AtomicBool>,
+) {
     let version = if matches!(kind, Kind::Http2) { Version::H2 } else { Version::H1 };
     let path = if matches!(kind, Kind::Streaming) { "/stream" } else { "/" };
     let count = |what: &AtomicU64| what.fetch_add(1, Ordering::Relaxed);
@@ -120,7 +126,7 @@ async fn ask_again_and_again(kind: Kind, balancer: Arc<Balancer>, seen: Arc<Seen
     while !stop.load(Ordering::SeqCst) {
         let mut open = match client.take() {
             Some(open) => open,
-            None => Client::connect(balancer.pick(), version).await,
+            None => Client::connect(balancer.pick(&mut turn), version).await,
         };
         // A connection that the server has closed by now takes no request: another one is opened, and none is lost.
         if open.ready().await.is_err() {
@@ -148,13 +154,13 @@ async fn ask_again_and_again(kind: Kind, balancer: Arc<Balancer>, seen: Arc<Seen
 }
 
 /// The same over gRPC: calls that are answered with a stream, over a connection that is kept until the server closes it.
-async fn stream_again_and_again(balancer: Arc<Balancer>, seen: Arc<Seen>, stop: Arc<AtomicBool>) {
+async fn stream_again_and_again(mut turn: usize, balancer: Arc<Balancer>, seen: Arc<Seen>, stop: Arc<AtomicBool>) {
     let count = |what: &AtomicU64| what.fetch_add(1, Ordering::Relaxed);
     let mut channel = None;
     while !stop.load(Ordering::SeqCst) {
         let open = match channel.take() {
             Some(open) => open,
-            None => connect(balancer.pick()).await,
+            None => connect(balancer.pick(&mut turn)).await,
         };
         match call_many(open.clone(), tonic::Request::new(String::new())).await {
             Ok(mut messages) => {
@@ -183,21 +189,18 @@ async fn stream_again_and_again(balancer: Arc<Balancer>, seen: Arc<Seen>, stop: 
 /// Lets the first of two instances leave, under load. Returns what clients saw.
 async fn leave(drain_after: Duration) -> Arc<Seen> {
     let (mut first, second) = (Instance::start(drain_after).await, Instance::start(DRAIN).await);
-    let balancer = Arc::new(Balancer {
-        addresses: [first.address, second.address],
-        has_noticed: AtomicBool::new(false),
-        turn: AtomicU64::new(0),
-    });
+    let balancer =
+        Arc::new(Balancer { addresses: [first.address, second.address], has_noticed: AtomicBool::new(false) });
     let (seen, stop) = (Arc::new(Seen::default()), Arc::new(AtomicBool::new(false)));
     let mut clients = JoinSet::new();
     for kind in [Kind::KeepAlive, Kind::Http2, Kind::Streaming] {
-        for _ in 0..6 {
-            let client = ask_again_and_again(kind, Arc::clone(&balancer), Arc::clone(&seen), Arc::clone(&stop));
+        for number in 0..6 {
+            let client = ask_again_and_again(kind, number, Arc::clone(&balancer), Arc::clone(&seen), Arc::clone(&stop));
             clients.spawn(client);
         }
     }
-    for _ in 0..6 {
-        clients.spawn(stream_again_and_again(Arc::clone(&balancer), Arc::clone(&seen), Arc::clone(&stop)));
+    for number in 0..6 {
+        clients.spawn(stream_again_and_again(number, Arc::clone(&balancer), Arc::clone(&seen), Arc::clone(&stop)));
     }
     bounded("load on both", async {
         while seen.answered.load(Ordering::SeqCst) < 200 || seen.streamed.load(Ordering::SeqCst) < 6 {
@@ -243,6 +246,5 @@ async fn no_request_is_refused_that_could_have_been_served() {
     // The control: admission that ends with readiness.
     let seen = leave(Duration::ZERO).await;
     println!("at once: {seen:?}");
-    // A client over HTTP/1 is refused about once, since it is told to close; one over HTTP/2 again and again, if any is there.
-    assert!(seen.refused.load(Ordering::SeqCst) > 5, "{seen:?}");
+    assert!(seen.refused.load(Ordering::SeqCst) > 20, "{seen:?}");
 }

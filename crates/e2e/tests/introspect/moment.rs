@@ -59,7 +59,6 @@ async fn a_click_on_a_chart_shows_what_was_said_then_and_of_which_labels() {
     let moments = moments.as_array().unwrap();
     assert!(moments.len() >= 7 && moments[0][0].as_u64().unwrap() > 0, "{moments:?}");
     assert!(moments.iter().all(|it| *it == moments[0]), "all charts have the same axis: {moments:?}");
-    browser.picture("moment").await;
 
     // The address is that of the moment; a page whose moment is another is found out.
     let address = browser.value("location.href").await;
