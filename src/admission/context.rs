@@ -11,7 +11,7 @@ use super::{
     assess::{ForResponses, judge},
     body::Guard,
     head::{GRPC_STATUS, is_grpc},
-    nesting::{Inside, Pass},
+    nesting::{Mark, Pass},
     respond::load_reports::{Format, asks_for_json},
 };
 use crate::{Outcome, runtime::SlotGuard, ticket::Ticket};
@@ -23,8 +23,9 @@ pub(super) struct Special(u8);
 impl Special {
     const CONNECT: u8 = 1;
     const CLOSES: u8 = 1 << 1;
-    /// The slot covers a pass of the request through its handle.
-    const COVERS: u8 = 1 << 2;
+    /// The response may not mean what it means by default: there is a policy, something is done with responses, or the request
+    /// passes the layer.
+    const JUDGED: u8 = 1 << 2;
     const GRPC: u8 = 1 << 3;
     /// The response carries a load report.
     const REPORTS: u8 = 1 << 4;
@@ -39,6 +40,12 @@ impl Special {
     #[inline]
     pub(super) const fn is_grpc(self) -> bool {
         self.0 & Self::GRPC != 0
+    }
+
+    /// The response may not mean what it means by default.
+    #[inline]
+    pub(super) fn judge_if(&mut self, is_judged: bool) {
+        self.0 |= u8::from(is_judged) * Self::JUDGED;
     }
 
     /// The response carries a load report, in the form that the request asks for.
@@ -74,6 +81,8 @@ pub(super) fn close_connection<B>(response: &mut Response<B>) {
 pub(super) struct RequestContext {
     /// `None` while the request waits, and for exempt requests.
     pub(super) permit: Option<SlotGuard>,
+    /// Where this thread is while it calls or polls the service.
+    pub(super) mark: Mark,
     /// What is done with the response, unless that is the default.
     pub(super) responses: Option<Arc<ForResponses>>,
     pub(super) policy: Policy,
@@ -85,21 +94,6 @@ pub(super) struct RequestContext {
 }
 
 impl RequestContext {
-    /// Notes that this thread is behind the handle of a request that holds a permit of it.
-    #[inline]
-    pub(super) fn inside(&self) -> Option<Inside> {
-        let covers = self.special.0 & Special::COVERS != 0;
-        self.permit.as_ref().map(|permit| Inside::of(permit.handle_id(), covers))
-    }
-
-    /// Notes that this thread leaves the handle.
-    #[inline]
-    pub(super) fn leave(&mut self, inside: Option<Inside>) {
-        if let Some(inside) = inside {
-            self.special.0 = self.special.0 & !Special::COVERS | (u8::from(inside.covers()) * Special::COVERS);
-        }
-    }
-
     /// Gives the slot back of a request that was given up, or leaves it to its work.
     #[cold]
     fn give_up(&mut self) {
@@ -138,7 +132,10 @@ impl RequestContext {
     /// Whether nothing was set for this request that says what its response means.
     #[inline]
     fn is_usual(&self) -> bool {
-        self.special == Special(0) && self.policy == Policy::new() && self.responses.is_none() && self.pass.is_none()
+        let is_usual = self.special == Special(0);
+        #[cfg(test)]
+        assert!(!is_usual || self.policy == Policy::new() && self.responses.is_none() && self.pass.is_none());
+        is_usual
     }
 
     fn assess(&self) -> Option<&dyn Assess> {
@@ -315,9 +312,10 @@ mod tests {
                 let permit = Some(admission.try_admit(Ticket::new()).unwrap().into_slot());
                 let mut context = RequestContext {
                     permit,
+                    mark: Mark::NONE,
                     responses: None,
                     policy,
-                    special: Special(0),
+                    special: Special(if policy == Policy::new() { 0 } else { Special::JUDGED }),
                     has_started: true,
                     pass: None,
                 };

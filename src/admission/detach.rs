@@ -16,7 +16,7 @@ use tower_service::Service;
 
 use super::{
     AdmissionLayer, AdmissionService,
-    nesting::Inside,
+    nesting::Mark,
     policy::{Abandoned, Policy},
 };
 use crate::runtime::{KeptSlot, SlotKeeper};
@@ -91,21 +91,21 @@ where
         let Some(kept) = kept else {
             return DetachedFuture { state: State::Inline { work: self.inner.call(request) } };
         };
-        let inside = Inside::of(kept.handle_id(), false);
+        let mut mark = Mark::of(kept.handle_id());
+        let inside = mark.enter();
         let work = self.inner.call(request);
-        let covers = inside.covers();
-        drop(inside);
-        DetachedFuture { state: State::Task { task: tokio::spawn(drive(work, kept, covers)) } }
+        mark.leave(inside);
+        DetachedFuture { state: State::Task { task: tokio::spawn(drive(work, kept, mark)) } }
     }
 }
 
 /// Drives work to its end. The slot comes along: where nothing waits for the answer any more, both are dropped together.
-async fn drive<F: Future>(work: F, kept: KeptSlot, mut covers: bool) -> (F::Output, KeptSlot) {
+async fn drive<F: Future>(work: F, kept: KeptSlot, mut mark: Mark) -> (F::Output, KeptSlot) {
     let mut work = pin!(work);
     let output = poll_fn(|cx| {
-        let inside = Inside::of(kept.handle_id(), covers);
+        let inside = mark.enter();
         let output = work.as_mut().poll(cx);
-        covers = inside.covers();
+        mark.leave(inside);
         output
     });
     (output.await, kept)

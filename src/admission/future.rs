@@ -16,6 +16,7 @@ use tower_service::Service;
 use super::{
     AdmissionBody, Grant, HttpProtocol,
     context::{RequestContext, tell_holder},
+    nesting::Mark,
 };
 use crate::runtime::Waiting;
 
@@ -80,7 +81,7 @@ where
                             grant.end_wait();
                         }
                         tell_holder(&mut permit, context.policy, request.extensions_mut());
-                        context.permit = Some(permit);
+                        (context.permit, context.mark) = (Some(permit), Mark::of(waiting.handle().id()));
                         self.set(Self::Preparing { service, request, context });
                     }
                     Err(rejection) => {
@@ -98,9 +99,9 @@ where
                     return Poll::Ready(());
                 }
                 context.has_started = true;
-                let inside = context.inside();
+                let inside = context.mark.enter();
                 let future = service.call(request);
-                context.leave(inside);
+                context.mark.leave(inside);
                 self.set(Self::Running { future, context });
             }
             StateProj::Running { .. } | StateProj::Done { .. } => {}
@@ -123,9 +124,9 @@ where
         loop {
             match state.as_mut().project() {
                 StateProj::Running { future, context } => {
-                    let inside = context.inside();
+                    let inside = context.mark.enter();
                     let result = future.poll(cx);
-                    context.leave(inside);
+                    context.mark.leave(inside);
                     return Poll::Ready(match ready!(result) {
                         Ok(mut response) => {
                             let guard = context.watch(&mut response);

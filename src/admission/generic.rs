@@ -279,7 +279,7 @@ where
         self.protocol.classify.classify(&request, &mut ticket);
         let shared = &self.protocol.admission.shared;
         let partition = shared.partition_of(&ticket);
-        let entry = SlotGuard::enter(shared, partition, &ticket);
+        let entry = SlotGuard::enter(shared, partition, Some(&ticket));
         let entry = entry.map_or_else(|| Entry::of(shared, partition, &ticket), Entry::Admit);
         drop(ticket);
         let goes_on = self.protocol.goes_on;

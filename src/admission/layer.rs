@@ -49,6 +49,8 @@ impl AdmissionLayer {
             max_upload: 64 * 1_024,
             annotates: false,
             is_unusual: false,
+            reads_tickets: false,
+            is_judged: false,
         };
         Self { protocol: Arc::new(http), admission: admission.clone() }
     }
@@ -131,7 +133,7 @@ impl AdmissionLayer {
     /// ```
     #[must_use]
     pub fn annotate(self) -> Self {
-        self.with(|http| (http.annotates, http.is_unusual) = (true, true))
+        self.with(|http| http.annotates = true)
     }
 
     /// Reports the load of the handle with each response, rejections included, to load balancers that weigh servers by it: the
@@ -155,7 +157,6 @@ impl AdmissionLayer {
         self.with(|http| {
             let reports = Some(Arc::new(LoadReports::new(http.admission.clone())));
             Arc::make_mut(http.responses.get_or_insert_default()).reports = reports;
-            http.is_unusual = true;
         })
     }
 
@@ -198,7 +199,9 @@ impl AdmissionLayer {
     }
 
     fn with(mut self, change: impl FnOnce(&mut HttpProtocol)) -> Self {
-        change(Arc::make_mut(&mut self.protocol));
+        let http = Arc::make_mut(&mut self.protocol);
+        change(http);
+        http.settle();
         self
     }
 }

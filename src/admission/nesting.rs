@@ -27,29 +27,47 @@ thread_local! {
     static OUTER: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
 }
 
+/// A handle of which a request holds a slot, and whether the slot covers a pass; 0 for no slot.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Mark(usize);
+
+impl Mark {
+    /// The mark of a request without a slot.
+    pub(super) const NONE: Self = Self(0);
+
+    /// The mark of a request with a slot of this handle, which covers no pass yet.
+    #[inline]
+    pub(super) const fn of(handle: HandleId) -> Self {
+        Self(handle)
+    }
+
+    /// Goes behind the handle, if there is a slot.
+    #[inline]
+    pub(super) fn enter(self) -> Option<Inside> {
+        if self.0 == 0 {
+            return None;
+        }
+        let before = INNERMOST.replace(self.0);
+        if before != 0 {
+            push(before);
+        }
+        Some(Inside { before })
+    }
+
+    /// Leaves the handle, and notes whether the slot covers a pass now.
+    #[expect(clippy::needless_pass_by_value, reason = "its drop is what leaves")]
+    #[inline]
+    pub(super) fn leave(&mut self, inside: Option<Inside>) {
+        if inside.is_some() {
+            self.0 = INNERMOST.get();
+        }
+    }
+}
+
 /// The time that a thread spends behind a handle, until this is dropped.
 #[must_use]
 pub(super) struct Inside {
     before: usize,
-}
-
-impl Inside {
-    /// Goes behind a handle, with a slot that covers a pass already or not.
-    #[inline]
-    pub(super) fn of(handle: HandleId, covers: bool) -> Self {
-        let before = INNERMOST.replace(handle | usize::from(covers));
-        if before != 0 {
-            push(before);
-        }
-        Self { before }
-    }
-
-    /// Returns whether the slot covers a pass now.
-    #[inline]
-    #[expect(clippy::unused_self, reason = "it is asked of the place where the thread is")]
-    pub(super) fn covers(&self) -> bool {
-        INNERMOST.get() & COVERS != 0
-    }
 }
 
 /// A pass of a request behind a slot that it has already, until this is dropped.
@@ -144,10 +162,10 @@ mod tests {
     #[test]
     fn a_thread_knows_what_it_is_inside_of_until_it_leaves() {
         assert!(![2, 4, 6].into_iter().any(passes));
-        let outer = Inside::of(2, false);
+        let outer = Mark::of(2).enter();
         {
-            let _inner = Inside::of(4, false);
-            let _innermost = Inside::of(6, false);
+            let _inner = Mark::of(4).enter();
+            let _innermost = Mark::of(6).enter();
             assert!([2, 4, 6].into_iter().all(passes) && !passes(8));
             let elsewhere = std::thread::spawn(|| passes(2)).join();
             assert!(!elsewhere.unwrap(), "another thread is inside of nothing");
@@ -159,25 +177,30 @@ mod tests {
 
     #[test]
     fn a_slot_covers_one_pass_at_a_time() {
-        let outer = Inside::of(2, false);
-        let _inner = Inside::of(4, false);
+        let mut mark = Mark::of(2);
+        let outer = mark.enter();
+        let inner = Mark::of(4).enter();
         let (first, other) = (Pass::behind(2).unwrap(), Pass::behind(4).unwrap());
         assert!(Pass::behind(2).is_none() && Pass::behind(4).is_none());
         drop((first, other));
         let again = Pass::behind(2);
-        drop(_inner);
-        assert!(again.is_some() && outer.covers());
-        drop(outer);
-        let polled_again = Inside::of(2, true);
-        assert!(Pass::behind(2).is_none());
+        drop(inner);
+        assert!(again.is_some());
+        mark.leave(outer);
+        assert!(!passes(2), "left");
+        let polled_again = mark.enter();
+        assert!(Pass::behind(2).is_none(), "the pass is still covered");
         drop(again);
-        assert!(!polled_again.covers() && passes(2));
+        assert!(passes(2));
+        mark.leave(polled_again);
+        let _inside = mark.enter();
+        assert!(passes(2), "a pass that is over is covered no longer");
     }
 
     #[test]
     fn a_panic_leaves_as_well() {
         let panicked = std::panic::catch_unwind(|| {
-            let _inside = Inside::of(8, false);
+            let _inside = Mark::of(8).enter();
             panic!("inside");
         });
         assert!(panicked.is_err() && !passes(8));
@@ -188,7 +211,7 @@ mod tests {
         let mut extensions = Extensions::new();
         mark_rejection(&mut extensions);
         assert!(!is_own_rejection(&extensions) && extensions.is_empty());
-        let _inside = Inside::of(2, false);
+        let _inside = Mark::of(2).enter();
         mark_rejection(&mut extensions);
         assert!(is_own_rejection(&extensions));
     }

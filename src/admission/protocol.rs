@@ -40,6 +40,10 @@ pub struct HttpProtocol {
     pub(super) annotates: bool,
     /// Whether each request takes the long way: what was decided is left in extensions, or the load is reported.
     pub(super) is_unusual: bool,
+    /// Whether the tickets of requests are filled in from more than `grpc-timeout` and a [`Deadline`].
+    pub(super) reads_tickets: bool,
+    /// Whether responses may not mean what they mean by default.
+    pub(super) is_judged: bool,
 }
 
 type Respond = Arc<dyn Fn(&Rejection, &RequestHead<'_>) -> Option<Response<Bytes>> + Send + Sync>;
@@ -75,6 +79,19 @@ impl HttpProtocol {
         self.responses.as_ref()?.reports.as_deref()
     }
 
+    /// Notes what follows from the settings, for requests to look at.
+    pub(super) fn settle(&mut self) {
+        self.is_unusual = self.annotates || self.reports().is_some();
+        self.reads_tickets = self.classify.is_some() || self.deadline_header.is_some();
+        self.is_judged = self.responses.is_some() || self.policy != Policy::new();
+    }
+
+    /// Whether a request says nothing of its own: its ticket stays as it was made.
+    #[inline]
+    pub(super) fn is_blank(&self, request: &RequestHead<'_>, is_grpc: bool) -> bool {
+        !self.reads_tickets && !is_grpc && request.extensions().get::<Deadline>().is_none()
+    }
+
     /// Fills in the ticket of a request.
     #[inline]
     pub(super) fn fill_in<'r>(&self, ticket: &mut Ticket<'r>, request: &RequestHead<'r>, is_grpc: bool) {
@@ -98,18 +115,20 @@ impl HttpProtocol {
         values.filter_map(|value| seconds(value.as_bytes())).min()
     }
 
-    /// The policy of a request, before its response is known.
+    /// The policy of a request, before its response is known. Marks the request if that is not the default.
     #[inline]
-    pub(super) fn policy<B: Body>(&self, request: &Request<B>, is_grpc: bool) -> Policy {
+    pub(super) fn policy<B: Body>(&self, request: &Request<B>, special: &mut Special) -> Policy {
         let own = request.extensions().get::<Policy>();
+        special.judge_if(self.is_judged || own.is_some());
         let policy = own.map_or(self.policy, |own| own.or(self.policy));
         let body = request.body();
         let uploads = !body.is_end_stream() && body.size_hint().upper().is_none_or(|bytes| bytes > self.max_upload);
         if uploads
             && own.is_none_or(|own| own.sample_at.is_none())
             && policy.sample_at != Some(SampleAt::Never)
-            && !is_grpc
+            && !special.is_grpc()
         {
+            special.judge_if(true);
             policy.sample_at(SampleAt::OverloadOnly)
         } else {
             policy

@@ -15,9 +15,10 @@ use super::{
     AdmissionBody, BodyData, Grant, HttpProtocol, Policy, RequestHead, ResponseFuture,
     context::{RequestContext, Special, tell_holder},
     future::State,
-    nesting::Pass,
+    nesting::{Mark, Pass},
 };
 use crate::{
+    engine::PartitionId,
     runtime::{Entry, SlotGuard, Waiting},
     ticket::Ticket,
 };
@@ -59,29 +60,34 @@ where
     fn call(&mut self, mut request: Request<ReqBody>) -> Self::Future {
         let http = &*self.protocol;
         let head = RequestHead::of(&request);
-        let special = Special::of(&head);
-        let context = 'decided: {
+        let mut special = Special::of(&head);
+        let mut context = 'decided: {
             if http.is_exempt(&head) {
                 break 'decided http.pass(special, None);
             }
             if let Some(pass) = Pass::behind(http.id()) {
                 break 'decided http.pass(special, Some(pass));
             }
-            // Most requests get no further than this: the ticket is not even moved.
-            let mut ticket = Ticket::new();
-            http.fill_in(&mut ticket, &head, special.is_grpc());
+            // Most requests get no further than this: a ticket is not even made, or not moved.
             let shared = &http.admission.shared;
-            let partition = shared.partition_of(&ticket);
-            let entry = match SlotGuard::enter(shared, partition, &ticket) {
+            let mut ticket = None;
+            let mut partition = PartitionId::DEFAULT;
+            if !http.is_blank(&head, special.is_grpc()) {
+                let ticket = ticket.insert(Ticket::new());
+                http.fill_in(ticket, &head, special.is_grpc());
+                partition = shared.partition_of(ticket);
+            }
+            let entry = match SlotGuard::enter(shared, partition, ticket.as_ref()) {
                 Some(permit) => {
-                    let policy = http.policy(&request, special.is_grpc());
+                    let policy = http.policy(&request, &mut special);
                     if !policy.is_kept() && !http.is_unusual {
                         break 'decided http.context(special, Some(permit), policy);
                     }
                     Entry::Admit(permit)
                 }
-                None => Entry::of(&self.protocol, partition, &ticket),
+                None => Entry::of(&self.protocol, partition, ticket.get_or_insert_default()),
             };
+            let ticket = ticket.unwrap_or_default();
             let grant = http.annotates.then(|| Grant::of(&ticket, shared.partition_name(partition)));
             drop(ticket);
             if let Some(grant) = grant {
@@ -99,7 +105,22 @@ where
                 }
             }
         };
-        self.start(request, context)
+        let inside = context.mark.enter();
+        match self.inner.poll_ready(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(Ok(())) => {
+                context.has_started = true;
+                let future = self.inner.call(request);
+                context.mark.leave(inside);
+                ResponseFuture::new(State::Running { future, context })
+            }
+            Poll::Ready(Err(error)) => ResponseFuture::new(State::Done { result: Some(Err(error)) }),
+            Poll::Pending => {
+                // The one that was polled goes: what it may have reserved by now belongs to this request.
+                let fresh = self.inner.clone();
+                let service = mem::replace(&mut self.inner, fresh);
+                ResponseFuture::new(State::Preparing { service, request, context })
+            }
+        }
     }
 }
 
@@ -119,14 +140,14 @@ impl HttpProtocol {
         }
         match entry {
             Entry::Admit(mut permit) => {
-                let policy = self.policy(request, special.is_grpc());
+                let policy = self.policy(request, &mut special);
                 tell_holder(&mut permit, policy, request.extensions_mut());
                 let mut context = self.context(special, Some(permit), policy);
                 context.special.close_if(self.admission.shared.is_leaving(), request.version());
                 Entered::Run(context)
             }
             Entry::Wait(waiting) => {
-                let policy = self.policy(request, special.is_grpc());
+                let policy = self.policy(request, &mut special);
                 Entered::Wait(waiting, self.context(special, None, policy))
             }
             Entry::Reject(rejection) => Entered::Answer(self.reject(&rejection, special, request)),
@@ -135,10 +156,11 @@ impl HttpProtocol {
 
     /// For a request that is exempt, or that passes this handle with the slot that it has.
     #[cold]
-    fn pass(&self, special: Special, pass: Option<Pass>) -> RequestContext {
+    fn pass(&self, mut special: Special, pass: Option<Pass>) -> RequestContext {
         if pass.is_some() {
             self.admission.shared.warn("a request met the same handle twice: remove one of the two layers");
         }
+        special.judge_if(true);
         let mut context = self.context(special, None, Policy::new());
         context.pass = pass;
         context
@@ -148,37 +170,8 @@ impl HttpProtocol {
     #[expect(clippy::inline_always, reason = "measured: the context is made where it stays")]
     #[inline(always)]
     fn context(&self, special: Special, permit: Option<SlotGuard>, policy: Policy) -> RequestContext {
-        RequestContext { permit, responses: self.for_responses(), policy, special, has_started: false, pass: None }
-    }
-}
-
-impl<S> AdmissionService<S> {
-    /// Calls the inner service at once if it is ready; otherwise the future drives it.
-    #[expect(clippy::inline_always, reason = "measured: the future is not moved")]
-    #[inline(always)]
-    fn start<ReqBody, ResBody>(
-        &mut self,
-        request: Request<ReqBody>,
-        mut context: RequestContext,
-    ) -> ResponseFuture<S, ReqBody, ResBody>
-    where
-        S: Service<Request<ReqBody>, Response = Response<ResBody>> + Clone,
-    {
-        let inside = context.inside();
-        match self.inner.poll_ready(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(Ok(())) => {
-                context.has_started = true;
-                let future = self.inner.call(request);
-                context.leave(inside);
-                ResponseFuture::new(State::Running { future, context })
-            }
-            Poll::Ready(Err(error)) => ResponseFuture::new(State::Done { result: Some(Err(error)) }),
-            Poll::Pending => {
-                // The one that was polled goes: what it may have reserved by now belongs to this request.
-                let fresh = self.inner.clone();
-                let service = mem::replace(&mut self.inner, fresh);
-                ResponseFuture::new(State::Preparing { service, request, context })
-            }
-        }
+        let mark = if permit.is_some() { Mark::of(self.id()) } else { Mark::NONE };
+        let responses = self.for_responses();
+        RequestContext { permit, mark, responses, policy, special, has_started: false, pass: None }
     }
 }

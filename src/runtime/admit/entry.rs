@@ -42,7 +42,7 @@ impl<H: AsShared + Clone + Unpin> Entry<H> {
         }
         match shared.arrive(partition, ticket, &mut None) {
             Arrived::Admit(slot) => Self::Admit(SlotGuard::admitted(Arc::clone(shared), slot, None)),
-            Arrived::Enter(slot) => Self::Admit(SlotGuard::lent(shared, partition, ticket, slot)),
+            Arrived::Enter(slot) => Self::Admit(SlotGuard::lent(shared, partition, ticket.remaining(), slot)),
             Arrived::Ask(place, rules) => match Waiting::ask(handle.clone(), place, rules, ticket.remaining()) {
                 Ok(held) => Self::Admit(held),
                 Err(waiting) => Self::Wait(waiting),
@@ -78,13 +78,13 @@ impl Shared {
     /// Lets a request arrive that doesn't wait.
     pub(in crate::runtime) fn try_arrive(self: &Arc<Self>, ticket: &Ticket<'_>) -> Result<Permit, Rejection> {
         let partition = self.partition_of(ticket);
-        if let Some(permit) = SlotGuard::enter(self, partition, ticket) {
+        if let Some(permit) = SlotGuard::enter(self, partition, Some(ticket)) {
             return Ok(Permit::new(permit));
         }
         let answer = self.ask(partition, ticket, |state, now, ask| state.arrive_now(now, ask, ticket));
         match answer {
             Arrived::Admit(slot) => Ok(Permit::new(SlotGuard::admitted(Arc::clone(self), slot, None))),
-            Arrived::Enter(slot) => Ok(Permit::new(SlotGuard::lent(self, partition, ticket, slot))),
+            Arrived::Enter(slot) => Ok(Permit::new(SlotGuard::lent(self, partition, ticket.remaining(), slot))),
             Arrived::Ask(place, rules) => Waiting::ask(Arc::clone(self), place, rules, ticket.remaining())
                 .map(Permit::new)
                 .map_err(Waiting::give_up),
@@ -211,7 +211,7 @@ impl Future for Admit {
             panic!("`Admit` was polled after it was ready");
         };
         let ticket = ticket.as_deref().unwrap_or(&BLANK);
-        if let Some(permit) = SlotGuard::enter(&shared, partition, ticket) {
+        if let Some(permit) = SlotGuard::enter(&shared, partition, Some(ticket)) {
             return Poll::Ready(Ok(Permit::new(permit)));
         }
         if let Some(refusal) = shared.standing_refusal(partition, ticket) {
@@ -224,7 +224,7 @@ impl Future for Admit {
         let waiting = match arrived {
             Arrived::Admit(slot) => return Poll::Ready(Ok(Permit::new(SlotGuard::admitted(shared, slot, None)))),
             Arrived::Enter(slot) => {
-                return Poll::Ready(Ok(Permit::new(SlotGuard::lent(&shared, partition, ticket, slot))));
+                return Poll::Ready(Ok(Permit::new(SlotGuard::lent(&shared, partition, ticket.remaining(), slot))));
             }
             Arrived::Reject(refusal) => return Poll::Ready(Err(shared.turn_away(refusal, ticket.remaining(), None))),
             Arrived::Wait(place) => {

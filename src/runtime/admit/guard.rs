@@ -3,6 +3,7 @@
 use std::{
     sync::Arc,
     task::{Context, Poll},
+    time::Duration,
 };
 
 use super::{
@@ -98,21 +99,21 @@ impl SlotGuard {
         guard
     }
 
-    /// Takes a lent slot of a partition, if all is quiet and the request asks for nothing else: a request that gets `None` asks
-    /// the engine.
+    /// Takes a lent slot of a partition, if all is quiet and the request asks for nothing else, as does a request without a
+    /// ticket: a request that gets `None` asks the engine.
     #[expect(clippy::inline_always, reason = "measured: the guard is made where it stays")]
     #[inline(always)]
-    pub(crate) fn enter(shared: &Shared, partition: PartitionId, ticket: &Ticket<'_>) -> Option<Self> {
-        if !ticket.is_plain() {
+    pub(crate) fn enter(shared: &Shared, partition: PartitionId, ticket: Option<&Ticket<'_>>) -> Option<Self> {
+        if ticket.is_some_and(|ticket| !ticket.is_plain()) {
             return None;
         }
-        Some(Self::lent(shared, partition, ticket, shared.enter(partition)?))
+        Some(Self::lent(shared, partition, ticket.and_then(Ticket::remaining), shared.enter(partition)?))
     }
 
     /// Returns the guard of a lent slot.
     #[inline]
-    pub(super) fn lent(shared: &Shared, partition: PartitionId, ticket: &Ticket<'_>, slot: LentSlot) -> Self {
-        let guard = Self { source: SlotSource::Lent(shared.arena(), slot.for_at_most(ticket.remaining())) };
+    pub(super) fn lent(shared: &Shared, partition: PartitionId, timeout: Option<Duration>, slot: LentSlot) -> Self {
+        let guard = Self { source: SlotSource::Lent(shared.arena(), slot.for_at_most(timeout)) };
         background::admitted(shared, partition, DryRunOutcome::NOTHING, None);
         guard
     }
@@ -231,7 +232,6 @@ impl SlotGuard {
     pub(crate) fn share(&mut self) -> Option<SlotKeeper> {
         self.take_over(None);
         let shelf = Arc::<SlotShelf<Self>>::default();
-        let keeper = SlotKeeper::new(&shelf, self.handle_id());
         let mut special = match std::mem::replace(&mut self.source, SlotSource::Nothing) {
             SlotSource::Own(own) => Box::new(SpecialSlot::of(own)),
             SlotSource::Special(special) => special,
@@ -241,6 +241,7 @@ impl SlotGuard {
                 return None;
             }
         };
+        let keeper = SlotKeeper::new(&shelf, special.own.shared.id());
         special.shelf = Some(shelf);
         self.source = SlotSource::Special(special);
         Some(keeper)
@@ -296,15 +297,6 @@ impl SlotGuard {
         match &self.source {
             SlotSource::Lent(_, slot) => slot.is_observed,
             _ => self.own().is_none_or(|own| own.is_observed),
-        }
-    }
-
-    /// Returns what tells the handle from others.
-    #[inline]
-    pub(crate) fn handle_id(&self) -> usize {
-        match &self.source {
-            SlotSource::Lent(arena, _) => arena.id(),
-            _ => self.own().map_or(0, |own| own.shared.id()),
         }
     }
 
