@@ -135,11 +135,12 @@ impl Controller {
         Step::Moved { limit, basis }
     }
 
-    /// Returns until when no request starts, if this sample begins a pause with this limit in force; `NEVER`, if it ends one.
+    /// Returns until when no request starts, if this sample, of a request that was answered or not, begins a pause with this limit
+    /// in force; `NEVER`, if it ends one.
     #[inline]
-    pub(crate) fn pause(&mut self, sample: &Sample, in_force: usize) -> Option<Timestamp> {
+    pub(crate) fn pause(&mut self, sample: &Sample, was_answered: bool, in_force: usize) -> Option<Timestamp> {
         let Self { pauses, law, .. } = self;
-        pauses.learn(sample, || {
+        pauses.learn(sample, was_answered, || {
             let state = catch_unwind(AssertUnwindSafe(|| law.state())).ok()?;
             // A limit that never moves is as it was set. Of a law that tells no bounds it is not known what is least.
             let (min, _) = state.bounds().filter(|(min, max)| min < max && state.reference() != Reference::Nothing)?;

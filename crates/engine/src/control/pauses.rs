@@ -8,8 +8,9 @@
 //! the late request held its slot, and twice as long and a bit with each further pause. After a pause as many requests start
 //! as the least limit allows. The first answer in time ends the pauses.
 //!
-//! An end is late if it brought no answer in time, and came no sooner than answers usually do: a caller that leaves sooner is
-//! impatient. Two late ends for each answer are even odds at a third of requests answered, which is where half of the limit
+//! An end is late if it brought no answer, and came no sooner than answers usually do: a caller that leaves sooner is
+//! impatient. An answer that came too late is no such end: its slot was held for as long as its work took, so nothing goes on that
+//! a pause would wait for. A class of work that takes longer than callers wait would else stop all others. Two late ends for each answer are even odds at a third of requests answered, which is where half of the limit
 //! brings more than all of it.
 
 use std::time::Duration;
@@ -35,13 +36,18 @@ pub(super) struct Pauses {
 }
 
 impl Pauses {
-    /// Takes a sample; `at_least` returns the least limit, where that is in force. Returns until when no request starts, if that
-    /// changes: `NEVER`, if requests start again.
+    /// Takes a sample, of a request that was answered, in time or not, or that was not; `at_least` returns the least limit, where
+    /// that is in force. Returns until when no request starts, if that changes: `NEVER`, if requests start again.
     #[inline]
-    pub(super) fn learn(&mut self, sample: &Sample, at_least: impl FnOnce() -> Option<usize>) -> Option<Timestamp> {
+    pub(super) fn learn(
+        &mut self,
+        sample: &Sample,
+        was_answered: bool,
+        at_least: impl FnOnce() -> Option<usize>,
+    ) -> Option<Timestamp> {
         let rtt = sample.rtt?;
         if sample.outcome != Outcome::Success {
-            return self.learn_late(sample, rtt, at_least);
+            return if was_answered { None } else { self.learn_late(sample, rtt, at_least) };
         }
         let rtt = nanos(rtt);
         self.usual = if self.usual == 0 { rtt } else { self.usual - self.usual / 16 + rtt / 16 };
@@ -85,7 +91,8 @@ mod tests {
 
     /// A request that starts at `start` and takes `millis`, where the limit is the least, of `least`.
     fn ends(pauses: &mut Pauses, start: u64, millis: u64, outcome: Outcome, least: usize) -> Option<Timestamp> {
-        pauses.learn(&Sample::new(at(start), Duration::from_millis(millis), 1, outcome), || Some(least))
+        let sample = Sample::new(at(start), Duration::from_millis(millis), 1, outcome);
+        pauses.learn(&sample, outcome == Outcome::Success, || Some(least))
     }
 
     const LATE: Outcome = Outcome::Cancelled;
@@ -102,18 +109,28 @@ mod tests {
         let now = pauses.since.as_nanos() / 1_000_000;
         assert_eq!(ends(&mut pauses, now, 10, Outcome::Success, 1), Some(Timestamp::NEVER));
         assert_eq!(ends(&mut pauses, now, 10, Outcome::Success, 1), None);
+        let too_late = Sample::new(at(now), Duration::from_secs(1), 1, LATE);
+        assert_eq!(
+            pauses.learn(&too_late, true, || Some(1)),
+            None,
+            "an answer that comes too late leaves no work behind"
+        );
         assert_eq!(ends(&mut pauses, now, 9, LATE, 1), None, "a caller that leaves before answers come is impatient");
         let late = Sample::new(at(now), Duration::from_secs(90), 1, LATE);
         let late = Sample { rtt: Some(Duration::from_secs(900)), end: at(now + 20_000), ..late };
-        assert_eq!(pauses.learn(&late, || Some(1)), Some(at(now + 40_000)), "as long as it held its slot");
+        assert_eq!(pauses.learn(&late, false, || Some(1)), Some(at(now + 40_000)), "as long as it held its slot");
     }
 
     #[test]
     fn there_is_no_pause_above_the_least_limit_nor_where_a_third_is_answered() {
         let mut pauses = Pauses::default();
         let sample = Sample::new(at(0), Duration::from_secs(1), 1, LATE);
-        assert!((0..100).all(|_| pauses.learn(&sample, || None).is_none()));
-        assert_eq!(pauses.learn(&Sample { rtt: None, ..sample }, || Some(1)), None, "it says nothing of the server");
+        assert!((0..100).all(|_| pauses.learn(&sample, false, || None).is_none()));
+        assert_eq!(
+            pauses.learn(&Sample { rtt: None, ..sample }, false, || Some(1)),
+            None,
+            "it says nothing of the server"
+        );
         // Of so many requests one is answered: after so many a limit that can't go below `least` pauses.
         for (least, answered, expected) in
             [(20, 3, None), (20, 4, Some(71)), (20, 400, Some(20)), (1_000, 9, Some(44)), (1_000, 400, Some(32))]

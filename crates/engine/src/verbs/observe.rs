@@ -128,10 +128,11 @@ impl Engine {
         }
         let running = if running == 0 { self.capacity.running() } else { running as usize };
         let (in_flight, refused) = (in_flight as usize, self.controller.take_refused());
-        self.obey_law(&Sample { start, end: now, rtt, in_flight, running, outcome, refused, weight });
+        let was_answered = sample.outcome == Outcome::Success;
+        self.obey_law(&Sample { start, end: now, rtt, in_flight, running, outcome, refused, weight }, was_answered);
     }
 
-    fn obey_law(&mut self, sample: &Sample) {
+    fn obey_law(&mut self, sample: &Sample, was_answered: bool) {
         let now = sample.end;
         match self.controller.sample(sample, self.capacity.limit()) {
             Step::Same => {}
@@ -143,7 +144,7 @@ impl Engine {
                 self.dispatch(now);
             }
         }
-        if let Some(until) = self.controller.pause(sample, self.capacity.limit()) {
+        if let Some(until) = self.controller.pause(sample, was_answered, self.capacity.limit()) {
             self.capacity.pause(until);
             if until == Timestamp::NEVER {
                 self.dispatch(now);
