@@ -20,14 +20,16 @@ const WORK: &str = "local common
 
 /// A process of Redis, which ends with this.
 #[derive(Debug)]
-pub(crate) struct Redis {
+pub struct Redis {
     process: Child,
-    pub(crate) port: u16,
+    /// Where it listens, on this machine.
+    pub port: u16,
     connection: MultiplexedConnection,
 }
 
 impl Redis {
-    pub(crate) async fn start() -> Self {
+    /// Starts it, and fills it with what requests compare.
+    pub async fn start() -> Self {
         let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
         let port = free.expect("a free port").port();
         let mut command = Command::new("redis-server");
@@ -39,13 +41,13 @@ impl Redis {
     }
 
     /// How many requests it has worked at to the end, for callers that waited and for others.
-    pub(crate) async fn done(&mut self) -> u64 {
+    pub async fn done(&mut self) -> u64 {
         let done: Option<u64> = cmd("GET").arg("done").query_async(&mut self.connection).await.expect("Redis counts");
         done.unwrap_or_default()
     }
 
     /// How many times a request counts members, so that it takes Redis as long as this.
-    pub(crate) async fn times(&mut self, takes: Duration) -> u32 {
+    pub async fn times(&mut self, takes: Duration) -> u32 {
         const TRIES: u32 = 50;
         const TIMES: u32 = 20;
         let mut shortest = Duration::MAX;
@@ -59,13 +61,15 @@ impl Redis {
         u32::try_from(times).unwrap_or(u32::MAX).max(1)
     }
 
-    pub(crate) async fn stop(mut self) {
+    /// Ends it.
+    pub async fn stop(mut self) {
         self.process.kill().await.expect("it ends");
     }
 }
 
 /// The script of a request.
-pub(crate) fn work() -> Script {
+#[must_use]
+pub fn work() -> Script {
     Script::new(WORK)
 }
 

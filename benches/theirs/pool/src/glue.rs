@@ -10,20 +10,20 @@ use tower::{ServiceBuilder, limit::GlobalConcurrencyLimitLayer, load_shed::LoadS
 use tower_admission::{Admission, AdmissionLayer, BuildError, limit::Fixed};
 
 /// How long callers wait, and nothing else. The limit is learned.
-pub(crate) fn patience(routes: Router, patience: Duration) -> Result<Router, BuildError> {
+pub fn patience(routes: Router, patience: Duration) -> Result<Router, BuildError> {
     let admission = Admission::builder().patience(patience).build()?;
     Ok(routes.layer(AdmissionLayer::new(&admission)))
 }
 
 /// How long callers wait, and a slot for each connection of the pool: with more, requests wait for a connection where
 /// no queue is watched.
-pub(crate) fn best(routes: Router, patience: Duration, connections: usize) -> Result<Router, BuildError> {
+pub fn best(routes: Router, patience: Duration, connections: usize) -> Result<Router, BuildError> {
     let admission = Admission::builder().patience(patience).limit(Fixed::new(connections)).build()?;
     Ok(routes.layer(AdmissionLayer::new(&admission)))
 }
 
 /// The same without this crate: a fixed limit of tower, and a handler for its error.
-pub(crate) fn tower(routes: Router, at_once: usize) -> Router {
+pub fn tower(routes: Router, at_once: usize) -> Router {
     let refuse = HandleErrorLayer::new(async |_| StatusCode::SERVICE_UNAVAILABLE);
     let limit = GlobalConcurrencyLimitLayer::new(at_once);
     routes.layer(ServiceBuilder::new().layer(refuse).layer(LoadShedLayer::new()).layer(limit))

@@ -3,9 +3,6 @@
 //! Redis works at one request at a time. A request takes it for some milliseconds, and is worked at to its end when its
 //! caller has left. Callers leave after 250 ms.
 
-mod backend;
-mod glue;
-
 use std::{net::SocketAddr, time::Duration};
 
 use axum::{Router, extract::State, http::StatusCode, routing::get};
@@ -21,9 +18,8 @@ use hyper_util::{
     rt::TokioExecutor,
 };
 use load::{Meter, Outcome, Plan, Role, Row, Server, drive, header, most_closed, row, serve};
+use pool::{Redis, glue, work};
 use tokio::net::TcpListener;
-
-use crate::backend::{Redis, work};
 
 const VARIANTS: [&str; 4] = ["bare", "tower", "patience", "best"];
 const CONNECTIONS: u32 = 10;
