@@ -27,11 +27,11 @@ pub(crate) fn timeout(routes: Router, admission: &Admission, longest: Duration) 
     routes.layer(timeout).layer(AdmissionLayer::new(admission))
 }
 
-/// The requests that run, the oldest first, and when one was answered last. A request whose sender is dropped is ended.
+/// The requests that run, the oldest first, and when the last answer was. A request whose sender is dropped is ended.
 #[derive(Debug)]
 struct Running(VecDeque<(Instant, oneshot::Sender<()>)>, Instant);
 
-/// While requests wait for a slot, and none was answered for so long, the oldest that runs is ended, and then the next.
+/// While requests wait for a slot, and no request was answered for so long, the oldest that runs is ended, then the next.
 pub(crate) fn oldest(routes: Router, admission: &Admission, stalled: Duration) -> Router {
     let running = Arc::new(Mutex::new(Running(VecDeque::new(), Instant::now())));
     let (all, waited_for) = (Arc::clone(&running), admission.clone());
