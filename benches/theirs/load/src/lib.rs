@@ -19,6 +19,9 @@ pub use drive::{Outcome, Plan, Tally, closed, drive, most_closed};
 pub use slots::Slots;
 pub use table::{Row, header, row};
 
+/// Asks for a warm-up in which an overload is known as one: requests have waited for ten seconds by then.
+const SETTLED: &str = "--settled";
+
 /// What the command line asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Role {
@@ -34,7 +37,7 @@ pub enum Role {
 }
 
 impl Role {
-    /// Reads `--serve KIND`, `--quick` and `--only PART`. Anything else is a mistake, which ends the program.
+    /// Reads `--serve KIND`, `--quick`, `--only PART` and `--settled`. Anything else is a mistake, which ends the program.
     #[must_use]
     pub fn of_this_process() -> Self {
         let words: Vec<String> = env::args().skip(1).collect();
@@ -43,8 +46,9 @@ impl Role {
             match (word, rest.clone().next()) {
                 ("--serve", Some(kind)) => return Self::Serve(kind.to_owned()),
                 ("--quick", _) => quick = true,
+                (SETTLED, _) => {}
                 ("--only", Some(_)) => only = rest.next().unwrap_or_default().to_owned(),
-                _ => panic!("options: --quick, --only PART OF A VARIANT'S NAME"),
+                _ => panic!("options: --quick, --settled, --only PART OF A VARIANT'S NAME"),
             }
         }
         Self::Table { quick, only }
