@@ -108,11 +108,16 @@ impl LimitAlgorithm for Least {
 
 /// An engine with places for waiters, on which a request ran for five seconds and was given up.
 fn after_a_late_request(law: Least, mode: PartitionMode, places: usize) -> Engine {
+    after_a_request(law, mode, places, Outcome::Cancelled)
+}
+
+/// The same for a request that ended in one way or another, after its deadline.
+fn after_a_request(law: Least, mode: PartitionMode, places: usize, outcome: Outcome) -> Engine {
     let half = |name: &str| PartitionPlan { name: name.into(), part: WHOLE / 2, mode, observes: false, withheld: 0 };
     let places = || Bound { places: Places::Exactly(places), wait: None };
     let mut engine = Engine::new(Plan::plain(Box::new(law), vec![half("default"), half("other")], places(), places()));
-    let mut slot = arrive(&mut engine, at(0), Timestamp::NEVER).unwrap();
-    engine.observe(at(5_000), &mut slot, Outcome::Cancelled);
+    let mut slot = arrive(&mut engine, at(0), at(1_000)).unwrap();
+    engine.observe(at(5_000), &mut slot, outcome);
     engine.finish(at(5_000), &mut slot);
     engine
 }
@@ -153,6 +158,13 @@ fn no_request_waits_in_a_pause_for_a_guarantee_or_beyond_its_deadline() {
     assert_eq!(reason(1, Timestamp::NEVER), None);
     let left = |mode| after_a_late_request(Least(1, 9), mode, 0).capacity.pause_left(at(9_000), PartitionId::DEFAULT);
     assert_eq!([PartitionMode::Burst, PartitionMode::Overcommit].map(left), [1, 0].map(Duration::from_secs));
+}
+
+/// Work that takes longer than its callers wait would else stop all others: after each pause it is the first to run.
+#[test]
+fn an_answer_that_comes_too_late_begins_no_pause() {
+    let is_paused = |outcome| after_a_request(Least(1, 9), PartitionMode::Burst, 2, outcome).is_paused();
+    assert!(!is_paused(Outcome::Success) && is_paused(Outcome::Cancelled), "the work of the other may go on");
 }
 
 #[test]
