@@ -159,37 +159,6 @@ impl Deadlines {
     }
 }
 
-/// For `Engine::check_all`.
-#[cfg(test)]
-impl Deadlines {
-    /// Returns all members, after asserting that they are in order and stand where the entries say.
-    pub(crate) fn members(&self) -> std::collections::BTreeMap<u32, Timestamp> {
-        for (position, &(at, member)) in self.heap.iter().enumerate() {
-            let entry = self.entries[member as usize];
-            assert_eq!(
-                (entry.previous as usize, entry.next),
-                (position, IN_HEAP),
-                "a member is where it is said to be"
-            );
-            assert!(self.heap[position.saturating_sub(1) / 2] <= (at, member), "no member is before its parent");
-        }
-        let mut members: std::collections::BTreeMap<_, _> =
-            self.heap.iter().map(|&(at, member)| (member, at)).collect();
-        let (mut last, mut next) = (None, self.head);
-        while let Some(entry) = self.entries.get(next as usize) {
-            assert_eq!(entry.previous, last.map_or(NONE, |(_, member)| member), "the list is linked both ways");
-            assert!(last < Some((entry.at, next)), "the list is in order");
-            assert_eq!(members.insert(next, entry.at), None, "a member stands once");
-            (last, next) = (Some((entry.at, next)), entry.next);
-        }
-        assert_eq!(self.tail, last.map_or(NONE, |(_, member)| member), "the list knows its end");
-        assert_eq!(self.earliest, members.values().copied().min().unwrap_or(Timestamp::NEVER), "the earliest is known");
-        let present = self.entries.iter().filter(|entry| entry.next != ABSENT).count();
-        assert_eq!(present, members.len(), "each entry stands somewhere");
-        members
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
@@ -197,6 +166,40 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    /// For `Engine::check_all`.
+    impl Deadlines {
+        /// Returns all members, after asserting that they are in order and stand where the entries say.
+        pub(crate) fn members(&self) -> std::collections::BTreeMap<u32, Timestamp> {
+            for (position, &(at, member)) in self.heap.iter().enumerate() {
+                let entry = self.entries[member as usize];
+                assert_eq!(
+                    (entry.previous as usize, entry.next),
+                    (position, IN_HEAP),
+                    "a member is where it is said to be"
+                );
+                assert!(self.heap[position.saturating_sub(1) / 2] <= (at, member), "no member is before its parent");
+            }
+            let mut members: std::collections::BTreeMap<_, _> =
+                self.heap.iter().map(|&(at, member)| (member, at)).collect();
+            let (mut last, mut next) = (None, self.head);
+            while let Some(entry) = self.entries.get(next as usize) {
+                assert_eq!(entry.previous, last.map_or(NONE, |(_, member)| member), "the list is linked both ways");
+                assert!(last < Some((entry.at, next)), "the list is in order");
+                assert_eq!(members.insert(next, entry.at), None, "a member stands once");
+                (last, next) = (Some((entry.at, next)), entry.next);
+            }
+            assert_eq!(self.tail, last.map_or(NONE, |(_, member)| member), "the list knows its end");
+            assert_eq!(
+                self.earliest,
+                members.values().copied().min().unwrap_or(Timestamp::NEVER),
+                "the earliest is known"
+            );
+            let present = self.entries.iter().filter(|entry| entry.next != ABSENT).count();
+            assert_eq!(present, members.len(), "each entry stands somewhere");
+            members
+        }
+    }
 
     #[test]
     fn equal_waits_need_no_heap() {

@@ -108,18 +108,6 @@ impl SlotTtl {
     }
 }
 
-/// For `Engine::check_all`.
-#[cfg(test)]
-impl SlotTtl {
-    /// Returns the holders of all slots that have not expired or been given back.
-    pub(crate) fn holders(&self) -> Vec<Holder> {
-        let lent: Vec<u32> = self.ends.members().into_keys().collect();
-        let known = (0..).zip(&self.entries).filter(|(_, entry)| entry.is_some()).map(|(number, _)| number);
-        assert_eq!(lent, known.collect::<Vec<u32>>(), "every slot that is lent has an end, and no other");
-        self.entries.iter().copied().flatten().collect()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -128,6 +116,17 @@ mod tests {
         ids::{LabelId, Level, PartitionId},
         tokens::Marks,
     };
+
+    /// For `Engine::check_all`.
+    impl SlotTtl {
+        /// Returns the holders of all slots that have not expired or been given back.
+        pub(crate) fn holders(&self) -> Vec<Holder> {
+            let lent: Vec<u32> = self.ends.members().into_keys().collect();
+            let known = (0..).zip(&self.entries).filter(|(_, entry)| entry.is_some()).map(|(number, _)| number);
+            assert_eq!(lent, known.collect::<Vec<u32>>(), "every slot that is lent has an end, and no other");
+            self.entries.iter().copied().flatten().collect()
+        }
+    }
 
     #[test]
     fn a_slot_is_taken_back_once_and_given_back_once() {

@@ -57,15 +57,3 @@ impl<C: Clock + ?Sized> Shielded<C> {
         self.panicked.load(Ordering::Relaxed)
     }
 }
-
-/// A clock that tests set, in microseconds.
-#[cfg(test)]
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Manual(pub(crate) std::sync::Arc<AtomicU64>);
-
-#[cfg(test)]
-impl Clock for Manual {
-    fn now(&self) -> Duration {
-        Duration::from_micros(self.0.load(Ordering::SeqCst))
-    }
-}

@@ -18,6 +18,8 @@
 mod api;
 mod backoff;
 mod clock;
+#[cfg(test)]
+mod clock_tests;
 #[cfg(feature = "contract")]
 pub mod contract;
 #[cfg(test)]

@@ -29,3 +29,10 @@ impl Capacity {
         self.levels
     }
 }
+
+impl Partition {
+    /// Whether it runs no more requests than it may whatever the limit says.
+    pub(crate) const fn is_within_overcommit(&self) -> bool {
+        self.running <= self.overcommit
+    }
+}

@@ -107,12 +107,6 @@ impl Partition {
         self.plan.mode == PartitionMode::HardCap && self.running >= self.cap
     }
 
-    /// Whether it runs no more requests than it may whatever the limit says.
-    #[cfg(test)]
-    pub(crate) const fn is_within_overcommit(&self) -> bool {
-        self.running <= self.overcommit
-    }
-
     /// Returns since when none of its slots came free.
     pub(crate) const fn stall(&self) -> Stall {
         self.stall

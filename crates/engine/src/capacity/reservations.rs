@@ -43,22 +43,6 @@ impl Reservations {
         self.levels[..level.index()].iter().map(Reservation::count).sum()
     }
 
-    /// Asserts that no more is held back than the limit allows, and that nothing is for ever.
-    #[cfg(test)]
-    pub(super) fn check_all(&self, limit: usize) {
-        let next = self.all().map(Reservation::next_decay).min().unwrap_or(Timestamp::NEVER);
-        assert_eq!(self.next_decay, next.min(self.partitions.next_decay()), "the next decay is known");
-        assert!(self.all().map(Reservation::count).all(|count| count <= most_slots(limit)), "{self:?}");
-        assert!(self.partitions.count() <= (limit / 4).max(1), "{self:?}");
-        assert!(self.all().all(|it| it.count() == 0 || it.next_decay() != Timestamp::NEVER), "{self:?}");
-    }
-
-    /// Whether anything is held back where no request can wait.
-    #[cfg(test)]
-    pub(super) fn are_for_labels_or_levels(&self) -> bool {
-        self.labels.count() + self.levels.iter().map(Reservation::count).sum::<usize>() > 0
-    }
-
     fn all(&self) -> impl Iterator<Item = &Reservation> {
         std::iter::once(&self.labels).chain(&self.levels)
     }
@@ -144,5 +128,26 @@ pub(super) struct Below {
 impl Below {
     pub(super) const fn is_any(&self) -> bool {
         self.partition.is_some() || self.label || self.level.is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    impl Reservations {
+        /// Asserts that no more is held back than the limit allows, and that nothing is for ever.
+        pub(in crate::capacity) fn check_all(&self, limit: usize) {
+            let next = self.all().map(Reservation::next_decay).min().unwrap_or(Timestamp::NEVER);
+            assert_eq!(self.next_decay, next.min(self.partitions.next_decay()), "the next decay is known");
+            assert!(self.all().map(Reservation::count).all(|count| count <= most_slots(limit)), "{self:?}");
+            assert!(self.partitions.count() <= (limit / 4).max(1), "{self:?}");
+            assert!(self.all().all(|it| it.count() == 0 || it.next_decay() != Timestamp::NEVER), "{self:?}");
+        }
+
+        /// Whether anything is held back where no request can wait.
+        pub(in crate::capacity) fn are_for_labels_or_levels(&self) -> bool {
+            self.labels.count() + self.levels.iter().map(Reservation::count).sum::<usize>() > 0
+        }
     }
 }

@@ -3,6 +3,8 @@
 use std::{collections::HashMap, num::NonZeroU32, sync::Arc, time::Duration};
 
 pub mod matching;
+#[cfg(test)]
+mod plain_tests;
 pub mod rules;
 
 use self::rules::RulesPlan;
@@ -185,34 +187,6 @@ impl Plan {
     }
 }
 
-#[cfg(test)]
-impl Plan {
-    /// For tests: a fair queue, and nothing special for labels.
-    pub(crate) fn plain(
-        law: Box<dyn LimitAlgorithm>,
-        partitions: Vec<PartitionPlan>,
-        line: Bound,
-        gate: Bound,
-    ) -> Self {
-        Self {
-            law,
-            partitions,
-            line,
-            gate,
-            queue: None,
-            discipline: Discipline::Fair,
-            default_deadline: None,
-            aging: Some(16),
-            labels: LabelPlan::default(),
-            rules: RulesPlan::default(),
-            time_to_live: None,
-            time_one_in: None,
-            journal: JOURNAL,
-            shadow: None,
-        }
-    }
-}
-
 /// What holds for labels.
 #[doc(hidden)]
 #[derive(Clone, Debug)]
@@ -237,25 +211,6 @@ pub struct LabelPlan {
     /// Labels that have metrics of their own, and those that settings name, by namespace and label.
     pub metrics: usize,
     pub named: Vec<(Box<str>, Box<str>)>,
-}
-
-#[cfg(test)]
-impl Default for LabelPlan {
-    fn default() -> Self {
-        Self {
-            max_labels: 10_000,
-            max_waiting: 100,
-            max_waiting_per_run: 5,
-            wait: Some(Duration::from_secs(30)),
-            default: LabelRule::default(),
-            rules: HashMap::new(),
-            patterns: None,
-            caps_reject: false,
-            enforce_workers: false,
-            metrics: 0,
-            named: Vec::new(),
-        }
-    }
 }
 
 impl LabelPlan {
@@ -309,11 +264,6 @@ pub struct PartitionPlan {
 }
 
 impl PartitionPlan {
-    #[cfg(test)]
-    pub(crate) fn burst(name: &str, part: u32) -> Self {
-        Self { name: Arc::from(name), part, mode: PartitionMode::Burst, observes: false, withheld: 0 }
-    }
-
     /// Whether the partition may run requests beyond the limit.
     pub(crate) fn passes_limit(&self) -> bool {
         self.observes || self.mode == PartitionMode::Overcommit

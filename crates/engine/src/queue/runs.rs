@@ -98,21 +98,20 @@ impl Runs {
     }
 }
 
-/// For `Engine::check_all`.
-#[cfg(test)]
-impl Runs {
-    /// Returns how many requests wait for each run that has a number.
-    pub(crate) fn counts(&self) -> std::collections::BTreeMap<RunId, usize> {
-        let numbers: Vec<RunId> = self.numbers.values().flat_map(HashMap::values).copied().collect();
-        assert!(self.numbers.values().all(|runs| !runs.is_empty()), "a namespace without runs is forgotten");
-        assert_eq!(numbers.len() + self.free.len(), self.entries.len(), "each entry is a run's or free");
-        numbers.into_iter().map(|number| (number, self.entries[number.index()].waiting)).collect()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// For `Engine::check_all`.
+    impl Runs {
+        /// Returns how many requests wait for each run that has a number.
+        pub(crate) fn counts(&self) -> std::collections::BTreeMap<RunId, usize> {
+            let numbers: Vec<RunId> = self.numbers.values().flat_map(HashMap::values).copied().collect();
+            assert!(self.numbers.values().all(|runs| !runs.is_empty()), "a namespace without runs is forgotten");
+            assert_eq!(numbers.len() + self.free.len(), self.entries.len(), "each entry is a run's or free");
+            numbers.into_iter().map(|number| (number, self.entries[number.index()].waiting)).collect()
+        }
+    }
 
     #[test]
     fn runs_are_counted_and_forgotten() {

@@ -186,35 +186,6 @@ impl Waiters {
     }
 }
 
-/// For `Engine::check_all`.
-#[cfg(test)]
-impl Waiters {
-    /// Returns every waiter that was inserted and not removed since.
-    pub(crate) fn live(&self) -> Vec<Key> {
-        let mut vacant = vec![false; self.entries.len()];
-        let mut next = self.free.unwrap_or(NONE);
-        while next != NONE {
-            assert!(!std::mem::replace(&mut vacant[next as usize], true), "a free entry is free once");
-            next = self.entries[next as usize].links.next;
-        }
-        assert_eq!(vacant.iter().filter(|&&vacant| vacant).count(), self.vacant, "free entries are counted");
-        let live = (0..).zip(vacant).filter(|(_, vacant)| !vacant);
-        live.map(|(index, _)| self.key(index)).collect()
-    }
-
-    /// Returns the members of a list, from the front, found to be linked both ways.
-    pub(crate) fn members(&self, list: List) -> Vec<Key> {
-        let (mut members, mut previous, mut next) = (Vec::new(), NONE, list.head);
-        while next != NONE {
-            assert_eq!(self.entries[next as usize].links.previous, previous, "lists are linked both ways");
-            members.push(self.key(next));
-            (previous, next) = (next, self.entries[next as usize].links.next);
-        }
-        assert_eq!((list.tail, list.len), (previous, members.len()), "a list knows its end and its length");
-        members
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -223,6 +194,34 @@ mod tests {
         ids::{LabelId, PartitionId, RunId},
         tokens::Ask,
     };
+
+    /// For `Engine::check_all`.
+    impl Waiters {
+        /// Returns every waiter that was inserted and not removed since.
+        pub(crate) fn live(&self) -> Vec<Key> {
+            let mut vacant = vec![false; self.entries.len()];
+            let mut next = self.free.unwrap_or(NONE);
+            while next != NONE {
+                assert!(!std::mem::replace(&mut vacant[next as usize], true), "a free entry is free once");
+                next = self.entries[next as usize].links.next;
+            }
+            assert_eq!(vacant.iter().filter(|&&vacant| vacant).count(), self.vacant, "free entries are counted");
+            let live = (0..).zip(vacant).filter(|(_, vacant)| !vacant);
+            live.map(|(index, _)| self.key(index)).collect()
+        }
+
+        /// Returns the members of a list, from the front, found to be linked both ways.
+        pub(crate) fn members(&self, list: List) -> Vec<Key> {
+            let (mut members, mut previous, mut next) = (Vec::new(), NONE, list.head);
+            while next != NONE {
+                assert_eq!(self.entries[next as usize].links.previous, previous, "lists are linked both ways");
+                members.push(self.key(next));
+                (previous, next) = (next, self.entries[next as usize].links.next);
+            }
+            assert_eq!((list.tail, list.len), (previous, members.len()), "a list knows its end and its length");
+            members
+        }
+    }
 
     fn add(waiters: &mut Waiters, list: &mut List, sequence: u64) -> Key {
         let waiter =

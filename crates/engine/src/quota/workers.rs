@@ -94,21 +94,24 @@ impl Workers {
     }
 }
 
-/// For `Engine::check_all`.
-#[cfg(test)]
-impl Workers {
-    /// Returns when the first active worker falls silent, after asserting that the sums are right.
-    pub(crate) fn next_silence(&self) -> Timestamp {
-        let active = || self.list.iter().filter(|worker| worker.is_active);
-        assert_eq!(self.active, active().count(), "active workers are counted");
-        assert_eq!(self.slots, active().fold(0, |sum: usize, it| sum.saturating_add(it.slots)), "slots are summed up");
-        active().map(|worker| worker.until).min().unwrap_or(Timestamp::NEVER)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// For `Engine::check_all`.
+    impl Workers {
+        /// Returns when the first active worker falls silent, after asserting that the sums are right.
+        pub(crate) fn next_silence(&self) -> Timestamp {
+            let active = || self.list.iter().filter(|worker| worker.is_active);
+            assert_eq!(self.active, active().count(), "active workers are counted");
+            assert_eq!(
+                self.slots,
+                active().fold(0, |sum: usize, it| sum.saturating_add(it.slots)),
+                "slots are summed up"
+            );
+            active().map(|worker| worker.until).min().unwrap_or(Timestamp::NEVER)
+        }
+    }
 
     #[test]
     fn silence_and_no_slots_are_told_apart() {

@@ -11,3 +11,26 @@ mod sample_tests;
 mod shadow_tests;
 mod share_tests;
 mod story_tests;
+
+use crate::{
+    Engine, LabelSnapshot, Timestamp,
+    tokens::{Arrival, Ask, Refusal, Slot},
+};
+
+impl Engine {
+    /// Like [`arrive_now`](Self::arrive_now), where no request has to ask a store.
+    pub(crate) fn arrive_without_waiting(&mut self, now: Timestamp, ask: &Ask<'_>) -> Result<Slot, Refusal> {
+        match self.arrive_now(now, ask) {
+            Arrival::Admit(slot) => Ok(slot),
+            Arrival::Reject(refusal) => Err(refusal),
+            Arrival::Ask(..) | Arrival::Wait(_) => unreachable!("no request waits or has to ask"),
+        }
+    }
+
+    /// Returns the state of all labels at once.
+    pub(crate) fn all_labels(&self) -> Vec<LabelSnapshot> {
+        let mut labels = Vec::new();
+        assert_eq!(self.label_snapshots(0, usize::MAX, &mut labels), None, "there are no more");
+        labels
+    }
+}

@@ -74,20 +74,6 @@ impl Engine {
         }
     }
 
-    /// Like [`arrive_now`](Self::arrive_now), where no request has to ask a store.
-    #[cfg(test)]
-    pub(crate) fn arrive_without_waiting(
-        &mut self,
-        now: Timestamp,
-        ask: &Ask<'_>,
-    ) -> Result<Slot, crate::tokens::Refusal> {
-        match self.arrive_now(now, ask) {
-            Arrival::Admit(slot) => Ok(slot),
-            Arrival::Reject(refusal) => Err(refusal),
-            Arrival::Ask(..) | Arrival::Wait(_) => unreachable!("no request waits or has to ask"),
-        }
-    }
-
     /// Returns the number of a kind of work, for [`Ask::class`]: times are compared within their kind.
     pub fn class(&mut self, name: &str) -> ClassId {
         self.controller.class(name)

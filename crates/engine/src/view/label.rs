@@ -124,14 +124,6 @@ impl Engine {
         ids.next().map(|_| from + count)
     }
 
-    /// Returns the state of all labels at once.
-    #[cfg(test)]
-    pub(crate) fn all_labels(&self) -> Vec<LabelSnapshot> {
-        let mut labels = Vec::new();
-        assert_eq!(self.label_snapshots(0, usize::MAX, &mut labels), None, "there are no more");
-        labels
-    }
-
     /// Whether an entry is about a label, or about several for which there is no room.
     fn is_known(&self, id: LabelId) -> bool {
         let label = self.quotas.label(id);

@@ -7,7 +7,7 @@ use fastrand::Rng;
 use super::{millis, workers::keys};
 use crate::{
     Acquired, AllotmentRequest, Claim, Claims, Lease, LockRequest, Locked, MemoryStore, Notice, RateMode, Request,
-    Store, Token, clock::Manual, kept_tests::assert_kept,
+    Store, Token, clock_tests::Manual, kept_tests::assert_kept,
 };
 
 fn count(it: u32) -> NonZeroU32 {

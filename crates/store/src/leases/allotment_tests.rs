@@ -6,7 +6,7 @@ use fastrand::Rng;
 use tokio::time::{Instant, advance};
 
 use super::allotment::{Shares, Unit};
-use crate::{Allotment, AllotmentRequest, Claim, Keys, MemoryStore, Store, backoff::Seeds, clock::Manual};
+use crate::{Allotment, AllotmentRequest, Claim, Keys, MemoryStore, Store, backoff::Seeds, clock_tests::Manual};
 
 const BOUND: u32 = 12;
 const EXPIRY: Duration = Duration::from_secs(1);

@@ -58,19 +58,18 @@ impl<T: Ord> OrderedSet<T> {
     }
 }
 
-/// For `Engine::check_all`.
-#[cfg(test)]
-impl<T: Copy + Ord> OrderedSet<T> {
-    pub(super) fn members(&self) -> BTreeSet<T> {
-        self.few.iter().chain(&self.many).copied().collect()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    /// For `Engine::check_all`.
+    impl<T: Copy + Ord> OrderedSet<T> {
+        pub(in crate::queue::fair) fn members(&self) -> BTreeSet<T> {
+            self.few.iter().chain(&self.many).copied().collect()
+        }
+    }
 
     proptest! {
         #[test]

@@ -122,13 +122,13 @@ impl Meter {
 #[derive(Debug, Default)]
 pub(super) struct Meters {
     list: Vec<Meter>,
-    numbers: HashMap<MeterKey, u32>,
+    pub(super) numbers: HashMap<MeterKey, u32>,
     free: Vec<u32>,
     /// Meters that may have room for some labels that wait there.
     freed: Vec<MeterId>,
     /// Times when other meters have room again.
     due: Deadlines,
-    stamp: u64,
+    pub(super) stamp: u64,
 }
 
 impl Meters {
@@ -138,18 +138,6 @@ impl Meters {
 
     pub(super) fn get_mut(&mut self, id: MeterId) -> &mut Meter {
         &mut self.list[id.number() as usize]
-    }
-
-    /// Returns how often a label was throttled.
-    #[cfg(test)]
-    pub(super) const fn times_throttled(&self) -> u64 {
-        self.stamp
-    }
-
-    /// Returns how many meters there are.
-    #[cfg(test)]
-    pub(super) fn len(&self) -> usize {
-        self.numbers.len()
     }
 
     /// Returns the meter with this key, for one more label.

@@ -13,6 +13,8 @@
 //! A rule that *observes* stops no request. It counts what it would have let run, and nothing else: a request that any
 //! of the observing rules would have rejected runs *beyond* them, and is seen by none of them.
 
+#[cfg(test)]
+mod check_tests;
 mod key_meters;
 mod meters;
 mod of_label;
@@ -302,17 +304,5 @@ impl Rules {
     /// Looks at meters that have room because time has passed.
     pub(in crate::quota) fn pass(&mut self, now: Timestamp) {
         self.meters.pass(now);
-    }
-
-    /// Returns how often a label was throttled at a meter.
-    #[cfg(test)]
-    pub(in crate::quota) fn times_throttled(&self) -> u64 {
-        self.meters.times_throttled()
-    }
-
-    /// Returns how many meters there are.
-    #[cfg(test)]
-    pub(in crate::quota) fn meters(&self) -> usize {
-        self.meters.len()
     }
 }
