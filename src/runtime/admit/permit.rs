@@ -55,19 +55,24 @@ impl Permit {
         self.held.leave_work(|outcome| outcome);
     }
 
-    #[cfg(test)]
-    pub(crate) fn into_slot(self) -> SlotGuard {
-        self.held
-    }
-
-    /// Whether the engine lent the slot.
-    #[cfg(test)]
-    pub(in crate::runtime) const fn is_lent(&self) -> bool {
-        self.held.is_lent()
-    }
-
     /// Reports how the work went and gives the slot back, both in one turn.
     pub fn finish(self, outcome: Outcome) {
         self.held.finish(outcome);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    impl Permit {
+        pub(crate) fn into_slot(self) -> SlotGuard {
+            self.held
+        }
+
+        /// Whether the engine lent the slot.
+        pub(in crate::runtime) const fn is_lent(&self) -> bool {
+            self.held.is_lent()
+        }
     }
 }

@@ -28,13 +28,6 @@ pub(in crate::runtime) struct SlotRef {
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(in crate::runtime) struct SlotNumber(u32);
 
-#[cfg(test)]
-impl SlotNumber {
-    pub(super) const fn of(number: u32) -> Self {
-        Self(number)
-    }
-}
-
 impl Slots {
     /// Keeps a slot.
     #[inline]
@@ -69,5 +62,16 @@ impl Slots {
         let slot = self.slots.get_mut(number.0 as usize)?.take()?;
         self.free.push(number.0);
         Some(slot)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    impl SlotNumber {
+        pub(in crate::runtime::core) const fn of(number: u32) -> Self {
+            Self(number)
+        }
     }
 }

@@ -152,31 +152,6 @@ impl Core {
         })
     }
 
-    /// Returns how many requests of the default partition took a refusal that stood.
-    #[cfg(test)]
-    pub(in crate::runtime) fn taken_from_standing_refusals(&self) -> u64 {
-        self.lanes.standing_refusal(PartitionId::DEFAULT).map_or(0, |it| it.taken())
-    }
-
-    /// Loses the sample of the request that left last.
-    #[cfg(test)]
-    pub(in crate::runtime) fn lose_sample(&self) {
-        self.lanes.overwrite_newest();
-    }
-
-    /// Has the engine decide about each request, in each state.
-    #[cfg(test)]
-    pub(crate) fn never_lend(&self) {
-        self.with_engine(|state, _| state.never_lends = true);
-    }
-
-    /// Tells the lanes what runs elsewhere, as each collection does.
-    #[cfg(test)]
-    pub(crate) fn count_lanes(&self) {
-        let _state = lock(&self.state);
-        self.lanes.tell_what_runs_elsewhere();
-    }
-
     /// Closes the lanes, for good.
     pub(in crate::runtime) fn close_lanes(&self) {
         lock(&self.state).recall(self.lanes);
@@ -275,5 +250,33 @@ impl fmt::Debug for Core {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let partitions = self.partitions.built();
         f.debug_struct("Shared").field("name", &self.name).field("partitions", &partitions).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    impl Core {
+        /// Returns how many requests of the default partition took a refusal that stood.
+        pub(in crate::runtime) fn taken_from_standing_refusals(&self) -> u64 {
+            self.lanes.standing_refusal(PartitionId::DEFAULT).map_or(0, |it| it.taken())
+        }
+
+        /// Loses the sample of the request that left last.
+        pub(in crate::runtime) fn lose_sample(&self) {
+            self.lanes.overwrite_newest();
+        }
+
+        /// Has the engine decide about each request, in each state.
+        pub(crate) fn never_lend(&self) {
+            self.with_engine(|state, _| state.never_lends = true);
+        }
+
+        /// Tells the lanes what runs elsewhere, as each collection does.
+        pub(crate) fn count_lanes(&self) {
+            let _state = lock(&self.state);
+            self.lanes.tell_what_runs_elsewhere();
+        }
     }
 }

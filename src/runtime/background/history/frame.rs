@@ -140,11 +140,6 @@ impl Frame {
         self.to.since(self.from).as_secs_f32()
     }
 
-    #[cfg(test)]
-    pub(super) fn lasts(&self) -> std::time::Duration {
-        self.to.since(self.from)
-    }
-
     /// Returns the requests of all labels that were not followed, and of requests without a label.
     pub(crate) fn others(&self) -> Row {
         let mut others = self.whole.clone();

@@ -23,6 +23,12 @@ fn seconds(count: u64) -> Duration {
     Duration::from_secs(count)
 }
 
+impl Frame {
+    pub(super) fn lasts(&self) -> Duration {
+        self.to.since(self.from)
+    }
+}
+
 /// A clock that is set by hand, on which a driver on Tokio's time has no say.
 #[derive(Clone, Debug, Default)]
 struct ByHand(Arc<AtomicU64>);
