@@ -7,47 +7,21 @@ use crate::Reason;
 /// A request that was not admitted: reason, partition, and when to come back.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Rejection {
-    reason: Reason,
-    retry_after: Duration,
-    partition: Arc<str>,
-    bound: usize,
-    nothing: bool,
-    timed_out: bool,
-    over: bool,
-    promised: bool,
-    time_left: Option<Duration>,
+    pub(crate) reason: Reason,
+    pub(crate) retry_after: Duration,
+    pub(crate) partition: Arc<str>,
+    pub(crate) bound: usize,
+    pub(crate) responds_empty: bool,
+    pub(crate) timed_out: bool,
+    pub(crate) is_over: bool,
+    pub(crate) is_promised: bool,
+    pub(crate) time_left: Option<Duration>,
 }
 
 impl Rejection {
-    pub(crate) const fn new(reason: Reason, retry_after: Duration, partition: Arc<str>, bound: usize) -> Self {
-        Self {
-            reason,
-            retry_after,
-            partition,
-            bound,
-            nothing: false,
-            timed_out: false,
-            over: false,
-            promised: false,
-            time_left: None,
-        }
-    }
-
-    /// The same, with room for this very request after [`retry_after`](Self::retry_after).
-    pub(crate) const fn promised(mut self, promised: bool) -> Self {
-        self.promised = promised;
-        self
-    }
-
     /// Whether there is room for this very request then: jitter would only make it late.
     pub(crate) const fn is_promised(&self) -> bool {
-        self.promised
-    }
-
-    /// The same for a request that came with a deadline, of which so much is left.
-    pub(crate) const fn with_time_left(mut self, left: Option<Duration>) -> Self {
-        self.time_left = left;
-        self
+        self.is_promised
     }
 
     /// Returns what is left of the caller's own deadline, if it came with one.
@@ -55,27 +29,9 @@ impl Rejection {
         self.time_left
     }
 
-    /// The same for a request whose deadline is over.
-    pub(crate) fn after_its_deadline(mut self, over: bool) -> Self {
-        self.over = over;
-        self
-    }
-
     /// Whether the deadline of the request is over; otherwise it would only come too early.
     pub(crate) const fn is_over(&self) -> bool {
-        self.over
-    }
-
-    /// The same, to be answered as empty.
-    pub(crate) fn answered_with_nothing(mut self, nothing: bool) -> Self {
-        self.nothing = nothing;
-        self
-    }
-
-    /// The same for a request whose maximum wait is over.
-    pub(crate) const fn after_a_wait(mut self, timed_out: bool) -> Self {
-        self.timed_out = timed_out;
-        self
+        self.is_over
     }
 
     /// Whether the request was rejected after its maximum wait. [`reason`](Self::reason) then names the rule that was
@@ -100,7 +56,7 @@ impl Rejection {
     /// Whether the rule that was full says [`RespondEmpty`](crate::WhenFull::RespondEmpty): the caller then gets an
     /// empty answer instead of a rejection.
     pub const fn responds_empty(&self) -> bool {
-        self.nothing
+        self.responds_empty
     }
 
     /// Returns the rejection in a chain of errors: the error itself, its source, the source of that, and so on. So no type of an
@@ -162,3 +118,30 @@ impl fmt::Display for Rejection {
 }
 
 impl Error for Rejection {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    impl Rejection {
+        pub(crate) const fn new(reason: Reason, retry_after: Duration, partition: Arc<str>, bound: usize) -> Self {
+            Self {
+                reason,
+                retry_after,
+                partition,
+                bound,
+                responds_empty: false,
+                timed_out: false,
+                is_over: false,
+                is_promised: false,
+                time_left: None,
+            }
+        }
+
+        /// The same for a request whose maximum wait is over.
+        pub(crate) const fn after_a_wait(mut self, timed_out: bool) -> Self {
+            self.timed_out = timed_out;
+            self
+        }
+    }
+}

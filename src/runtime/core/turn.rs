@@ -227,13 +227,17 @@ impl Core {
 
     /// Returns the answer to a request that was rejected, of which `left` is left of its own deadline.
     pub(in crate::runtime) fn rejection(&self, refusal: Refusal, left: Option<Duration>) -> Rejection {
-        let partition = self.partition_name(refusal.partition);
-        Rejection::new(refusal.reason, refusal.retry_after, partition, refusal.bound)
-            .promised(refusal.is_promised)
-            .with_time_left(left)
-            .answered_with_nothing(refusal.empty)
-            .after_a_wait(refusal.timed_out)
-            .after_its_deadline(refusal.over)
+        Rejection {
+            reason: refusal.reason,
+            retry_after: refusal.retry_after,
+            partition: self.partition_name(refusal.partition),
+            bound: refusal.bound,
+            responds_empty: refusal.empty,
+            timed_out: refusal.timed_out,
+            is_over: refusal.over,
+            is_promised: refusal.is_promised,
+            time_left: left,
+        }
     }
 
     /// Notes a warning of a likely mistake, once.
