@@ -81,6 +81,9 @@ where
 
 type Key = dyn for<'r> Fn(&RequestHead<'r>) -> Option<Cow<'r, str>> + Send + Sync;
 
+/// Notes in a ticket what the key of its request says.
+type Set = for<'r> fn(&mut Ticket<'r>, Cow<'r, str>);
+
 /// A classifier that extracts a key from the request. Made by [`by_header`] and its siblings.
 ///
 /// The key is the name of the partition, unless a [map](Self::map) translates it. Keys come from strangers: a key that
@@ -88,25 +91,14 @@ type Key = dyn for<'r> Fn(&RequestHead<'r>) -> Option<Cow<'r, str>> + Send + Syn
 #[must_use]
 pub struct KeyExtractor {
     key: Box<Key>,
-    sets: Sets,
+    set: Set,
     map: Option<HashMap<String, String>>,
     next: Option<Box<Self>>,
 }
 
-/// What the key of a request says.
-#[derive(Clone, Copy, Debug)]
-enum Sets {
-    Class,
-    Criticality,
-    Label,
-    Namespace,
-    Partition,
-    Run,
-}
-
 impl KeyExtractor {
     fn new(key: impl for<'r> Fn(&RequestHead<'r>) -> Option<Cow<'r, str>> + Send + Sync + 'static) -> Self {
-        Self { key: Box::new(key), sets: Sets::Partition, map: None, next: None }
+        Self { key: Box::new(key), set: |ticket, key| ticket.set_partition(key), map: None, next: None }
     }
 
     /// Translates keys into partitions; a key that is not in the map counts as missing.
@@ -131,7 +123,7 @@ impl KeyExtractor {
     /// let classify = (by_header("x-tenant"), by_grpc_method().as_class());
     /// ```
     pub fn as_class(mut self) -> Self {
-        self.sets = Sets::Class;
+        self.set = |ticket, key| ticket.set_class(key);
         self
     }
 
@@ -143,25 +135,25 @@ impl KeyExtractor {
     /// let classify = (by_header("x-pool").as_label().or(by_peer_ip().as_label()), by_header("x-run-id").as_run());
     /// ```
     pub const fn as_label(mut self) -> Self {
-        self.sets = Sets::Label;
+        self.set = |ticket, key| ticket.set_label(key);
         self
     }
 
     /// Uses the key as the namespace of the label; see [`Ticket::namespace`].
     pub const fn as_namespace(mut self) -> Self {
-        self.sets = Sets::Namespace;
+        self.set = |ticket, key| ticket.set_namespace(key);
         self
     }
 
     /// Uses the key as the run; see [`Ticket::run`].
     pub const fn as_run(mut self) -> Self {
-        self.sets = Sets::Run;
+        self.set = |ticket, key| ticket.set_run(key);
         self
     }
 
     /// Uses the key as the criticality, in the words of [`Criticality::as_str`]; other words are ignored.
     pub const fn as_criticality(mut self) -> Self {
-        self.sets = Sets::Criticality;
+        self.set = |ticket, key| Criticality::from_word(&key).into_iter().for_each(|it| ticket.set_criticality(it));
         self
     }
 
@@ -177,32 +169,15 @@ impl KeyExtractor {
     fn classify_by<'r>(&self, request: &RequestHead<'r>, ticket: &mut Ticket<'r>) {
         let key = (self.key)(request).filter(|key| !key.is_empty());
         match (key, &self.map) {
-            (Some(key), None) => self.sets.set(ticket, key),
+            (Some(key), None) => (self.set)(ticket, key),
             (Some(key), Some(map)) if map.contains_key(&*key) => {
-                self.sets.set(ticket, Cow::Owned(map[&*key].clone()));
+                (self.set)(ticket, Cow::Owned(map[&*key].clone()));
             }
             _ => {
                 if let Some(next) = &self.next {
                     next.classify_by(request, ticket);
                 }
             }
-        }
-    }
-}
-
-impl Sets {
-    fn set<'r>(self, ticket: &mut Ticket<'r>, key: Cow<'r, str>) {
-        match self {
-            Self::Class => ticket.set_class(key),
-            Self::Criticality => {
-                if let Some(criticality) = Criticality::from_word(&key) {
-                    ticket.set_criticality(criticality);
-                }
-            }
-            Self::Label => ticket.set_label(key),
-            Self::Namespace => ticket.set_namespace(key),
-            Self::Partition => ticket.set_partition(key),
-            Self::Run => ticket.set_run(key),
         }
     }
 }
