@@ -111,13 +111,9 @@ pub(in crate::introspect) fn class_name(label: &LabelSnapshot) -> &str {
     if label.class.is_empty() { OTHERS } else { &label.class }
 }
 
-/// The fields of a cap or a rate: how much is allowed, is used, and is left.
-type Fields<'a> = [&'a mut Option<usize>; 3];
-
-fn put([bound, used, remaining]: Fields<'_>, rule: Option<&RuleSnapshot>) {
-    if let Some(rule) = rule {
-        (*bound, *used, *remaining) = (Some(rule.bound), Some(rule.used), Some(rule.remaining));
-    }
+/// How much a cap or a rate allows, how much of it is used, and how much is left.
+fn numbers(rule: Option<&RuleSnapshot>) -> (Option<usize>, Option<usize>, Option<usize>) {
+    (rule.map(|it| it.bound), rule.map(|it| it.used), rule.map(|it| it.remaining))
 }
 
 impl From<LabelSnapshot> for Section {
@@ -126,9 +122,8 @@ impl From<LabelSnapshot> for Section {
         let mut section = Self::default();
         section.put_caps(&label.rules);
         if let Some(pending) = binding(&label.rules).find(|rule| rule.rule == "max_pending") {
-            let Self { max_pending_per_queue, approximate_pending_count, remaining_pending_capacity, .. } =
-                &mut section;
-            put([max_pending_per_queue, approximate_pending_count, remaining_pending_capacity], Some(pending));
+            (section.max_pending_per_queue, section.approximate_pending_count, section.remaining_pending_capacity) =
+                numbers(Some(pending));
             section.lock_supported = Some(can_be_checked);
             section.budget_source = pending_source(&label, pending);
         } else {
@@ -162,47 +157,32 @@ impl Section {
         let rule = |name: &str| binding(rules).find(|rule| rule.rule == name);
         // Two settings bound how many of a label run, and the tighter one holds.
         let leases = [rule("max_in_flight"), rule("label_cap")].into_iter().flatten().min_by_key(|rule| rule.bound);
-        put(
-            [
-                &mut self.server_max_active_leases_per_queue,
-                &mut self.server_active_lease_count,
-                &mut self.server_remaining_active_lease_capacity,
-            ],
-            leases,
-        );
-        put(
-            [
-                &mut self.server_max_active_leases_per_namespace,
-                &mut self.server_namespace_active_lease_count,
-                &mut self.server_remaining_namespace_active_lease_capacity,
-            ],
-            rule("max_in_flight_per_namespace"),
-        );
-        put(
-            [
-                &mut self.server_max_dispatches_per_minute,
-                &mut self.server_dispatch_count_this_minute,
-                &mut self.server_remaining_dispatch_capacity,
-            ],
-            rule("max_per_minute"),
-        );
-        put(
-            [
-                &mut self.server_max_dispatches_per_minute_per_namespace,
-                &mut self.server_namespace_dispatch_count_this_minute,
-                &mut self.server_remaining_namespace_dispatch_capacity,
-            ],
-            rule("max_per_minute_per_namespace"),
-        );
+        (
+            self.server_max_active_leases_per_queue,
+            self.server_active_lease_count,
+            self.server_remaining_active_lease_capacity,
+        ) = numbers(leases);
+        (
+            self.server_max_active_leases_per_namespace,
+            self.server_namespace_active_lease_count,
+            self.server_remaining_namespace_active_lease_capacity,
+        ) = numbers(rule("max_in_flight_per_namespace"));
+        (
+            self.server_max_dispatches_per_minute,
+            self.server_dispatch_count_this_minute,
+            self.server_remaining_dispatch_capacity,
+        ) = numbers(rule("max_per_minute"));
+        (
+            self.server_max_dispatches_per_minute_per_namespace,
+            self.server_namespace_dispatch_count_this_minute,
+            self.server_remaining_namespace_dispatch_capacity,
+        ) = numbers(rule("max_per_minute_per_namespace"));
         self.server_dispatch_budget_group = rule("budget").and_then(|budget| budget.group.clone());
-        put(
-            [
-                &mut self.server_max_dispatches_per_minute_per_budget_group,
-                &mut self.server_budget_group_dispatch_count_this_minute,
-                &mut self.server_remaining_budget_group_dispatch_capacity,
-            ],
-            rule("budget"),
-        );
+        (
+            self.server_max_dispatches_per_minute_per_budget_group,
+            self.server_budget_group_dispatch_count_this_minute,
+            self.server_remaining_budget_group_dispatch_capacity,
+        ) = numbers(rule("budget"));
     }
 }
 
