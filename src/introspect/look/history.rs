@@ -1,7 +1,8 @@
 //! The last hour.
 
-use std::{collections::VecDeque, time::Duration};
+use std::time::Duration;
 
+use super::journal::newest_kept;
 use crate::{
     Timestamp,
     engine::{JournalEntry, SampledName, Wanted},
@@ -20,8 +21,8 @@ pub(in crate::introspect) fn history(admission: &Admission, query: &HistoryQuery
     // Times are told to the millisecond: the last frame of the last answer is not told again.
     let since = Timestamp::ZERO.after(query.since).after(Duration::from_millis(u64::from(!query.since.is_zero())));
     let Some(view) = admission.shared.history(query.last, since) else { return (HistoryPage::default(), 0.0) };
-    let start = since.max(view.now.before(query.last));
-    let now = seconds(view.now);
+    let (now, start) = (seconds(view.now), seconds(since.max(view.now.before(query.last))));
+    let is_lately = |entry: &JournalEntry| entry.at_seconds >= start;
     let page = HistoryPage {
         began_seconds: seconds(view.began),
         until_seconds: view.frames.last().map_or_else(|| seconds(since), |it| seconds(it.to)),
@@ -29,24 +30,9 @@ pub(in crate::introspect) fn history(admission: &Admission, query: &HistoryQuery
         step_seconds: HistoryView::STEP.as_secs_f64(),
         older_step_seconds: HistoryView::COARSE.as_secs_f64(),
         frames: view.frames.iter().map(|it| frame(it, query)).collect(),
-        marks: marks(admission, start),
+        marks: newest_kept(admission, Wanted::Changes, MOST_MARKS, is_lately).0,
     };
     (page, now)
-}
-
-/// The newest changes since a time, as far as the journal has them.
-fn marks(admission: &Admission, start: Timestamp) -> Vec<JournalEntry> {
-    let (start, mut kept) = (seconds(start), VecDeque::new());
-    let _ = admission.journal_page(0, usize::MAX, Wanted::Changes, |entry| {
-        if entry.at_seconds >= start {
-            if kept.len() == MOST_MARKS {
-                kept.pop_front();
-            }
-            kept.push_back(entry.clone());
-        }
-        false
-    });
-    kept.into()
 }
 
 fn frame(it: &Frame, query: &HistoryQuery) -> HistoryFrame {

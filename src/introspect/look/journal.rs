@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use crate::{
     Timestamp,
-    engine::JournalEntry,
+    engine::{JournalEntry, Wanted},
     introspect::{http::JournalQuery, wire::JournalPage},
     runtime::Admission,
 };
@@ -15,7 +15,7 @@ pub(in crate::introspect) fn journal(admission: &Admission, query: &JournalQuery
         .shared
         .look(|engine, now| (now, engine.journal_capacity(), engine.journal_before(query.limit, query.wanted)));
     let (entries, newest) = match query.since {
-        None if query.filter.is_some() => newest_kept(admission, query),
+        None if query.filter.is_some() => newest_kept(admission, query.wanted, query.limit, |entry| query.keeps(entry)),
         since => {
             let since = since.unwrap_or(newest_wanted);
             admission.journal_page(since, query.limit, query.wanted, |entry| query.keeps(entry))
@@ -27,12 +27,17 @@ pub(in crate::introspect) fn journal(admission: &Admission, query: &JournalQuery
     (JournalPage { capacity, newest, next_since, entries }, now.since(Timestamp::ZERO).as_secs_f64())
 }
 
-/// The newest of the entries that a filter lets through: all entries are read, some hundred at a time.
-fn newest_kept(admission: &Admission, query: &JournalQuery) -> (Vec<JournalEntry>, u64) {
-    let mut kept = VecDeque::with_capacity(query.limit.min(64));
-    let (_, newest) = admission.journal_page(0, usize::MAX, query.wanted, |entry| {
-        if query.keeps(entry) {
-            if kept.len() == query.limit {
+/// The newest of the entries that are to be kept, and the number of the newest of all: all are read, some hundred at a time.
+pub(super) fn newest_kept(
+    admission: &Admission,
+    wanted: Wanted,
+    most: usize,
+    keeps: impl Fn(&JournalEntry) -> bool,
+) -> (Vec<JournalEntry>, u64) {
+    let mut kept = VecDeque::new();
+    let (_, newest) = admission.journal_page(0, usize::MAX, wanted, |entry| {
+        if keeps(entry) {
+            if kept.len() == most {
                 kept.pop_front();
             }
             kept.push_back(entry.clone());
