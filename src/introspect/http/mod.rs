@@ -225,12 +225,8 @@ impl Introspection {
             Read::Partitions => Reply::json(StatusCode::OK, &look::partitions(admission)),
             Read::Partition(name) => {
                 let found = look::partitions(admission).partitions.into_iter().find(|it| it.snapshot.name == *name);
-                Reply::json(
-                    StatusCode::OK,
-                    &found.ok_or_else(|| {
-                        Problem::not_found("unknown partition: /admission/partitions lists all partitions")
-                    })?,
-                )
+                let unknown = "unknown partition: /admission/partitions lists all partitions";
+                Reply::json(StatusCode::OK, &found.ok_or_else(|| Problem::not_found(unknown))?)
             }
             Read::Journal => {
                 let (page, now) = look::journal(admission, &JournalQuery::parse(query)?);

@@ -222,9 +222,9 @@ impl WaiterQuery {
 
 const ORDERS: [(&str, bool); 2] = [("asc", false), ("desc", true)];
 
-impl Default for LabelQuery {
-    fn default() -> Self {
-        Self {
+impl LabelQuery {
+    pub(super) fn parse(query: Option<&str>) -> Result<Self, Problem> {
+        let mut this = Self {
             offset: 0,
             limit: PAGE,
             namespace: None,
@@ -233,13 +233,7 @@ impl Default for LabelQuery {
             status: None,
             sort: LabelSort::Label,
             descending: false,
-        }
-    }
-}
-
-impl LabelQuery {
-    pub(super) fn parse(query: Option<&str>) -> Result<Self, Problem> {
-        let mut this = Self::default();
+        };
         for (key, value) in parameters(query)? {
             match key.as_str() {
                 "offset" => this.offset = number(&key, &value, 0, usize::MAX)?,
