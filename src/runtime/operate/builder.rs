@@ -202,12 +202,16 @@ impl AdmissionBuilder {
         };
         let name = name.unwrap_or_else(next_name);
         let time = self.clock.unwrap_or_else(TimeSource::tokio);
-        let shared = Shared::new(Arc::from(name), Engine::new(plan), time, warnings, limiter);
-        let shared = shared.with_lock(self.admission_lock);
+        let mut shared = Shared::new(Arc::from(name), Engine::new(plan), time, warnings, limiter);
+        shared.admission_lock = self.admission_lock;
         #[cfg(feature = "config")]
-        let shared = shared.with_origin(self.origin);
+        {
+            shared.origin = self.origin.into();
+        }
         #[cfg(feature = "capture")]
-        let shared = shared.described(policy);
+        {
+            shared.policy = policy.into();
+        }
         let admission = Admission { shared: shared.share() };
         admission.shared.drain_after.store(drain_after, Ordering::Relaxed);
         if mode != Mode::default() {

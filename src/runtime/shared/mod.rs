@@ -135,26 +135,6 @@ impl Shared {
             left.await;
         }
     }
-
-    /// Returns the same, with a lock whose waits the handle publishes.
-    pub(super) fn with_lock(mut self, lock: Option<AdmissionLock>) -> Self {
-        self.admission_lock = lock;
-        self
-    }
-
-    /// Returns the same, with the configuration that the settings come from.
-    #[cfg(feature = "config")]
-    pub(super) fn with_origin(mut self, origin: Option<Box<AdmissionConfig>>) -> Self {
-        self.origin = Mutex::new(origin);
-        self
-    }
-
-    /// Returns the same, with the settings as text.
-    #[cfg(feature = "capture")]
-    pub(super) fn described(mut self, policy: Result<serde_json::Value, String>) -> Self {
-        self.policy = Mutex::new(policy);
-        self
-    }
 }
 
 impl Drop for Shared {
