@@ -15,22 +15,67 @@ use crate::load::{
 };
 use tower_admission_engine::limit::{Fixed, Limit};
 
-/// How many requests may run at once: a number, or a law and its parameters.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub enum LimitConfig {
+/// The laws: the word of each, its parameters, and the parameter that the limit can get to.
+macro_rules! laws {
+    ($($(#[$doc:meta])+ $kind:literal: $law:ident($parameters:ident), $largest:ident;)+) => {
+        /// How many requests may run at once: a number, or a law and its parameters.
+        #[derive(Clone, Debug, PartialEq)]
+        #[non_exhaustive]
+        pub enum LimitConfig {
+            $($(#[$doc])+ $law($parameters),)+
+        }
+
+        const KINDS: &[&str] = &[$($kind),+];
+
+        impl LimitConfig {
+            /// The code.
+            pub const fn kind(&self) -> &'static str {
+                match self { $(Self::$law(_) => $kind,)+ }
+            }
+
+            /// The highest limit that it can get to.
+            pub(crate) const fn largest(&self) -> usize {
+                match self { $(Self::$law(law) => law.$largest,)+ }
+            }
+
+            /// The names of all parameters of all laws, for the environment.
+            pub(crate) fn parameters() -> impl Iterator<Item = &'static str> {
+                ["kind"].into_iter().chain([$($parameters::FIELDS),+].into_iter().flatten().copied())
+            }
+
+            /// Reads the law of a kind from its parameters.
+            fn read_law(kind: &str, at: &At<'_>) -> Option<Self> {
+                $(if kind == $kind {
+                    return $parameters::read(at).map(Self::$law);
+                })+
+                None
+            }
+
+            /// Writes the parameters.
+            fn write_law(&self) -> Value {
+                match self { $(Self::$law(law) => law.write(),)+ }
+            }
+
+            fn schemas() -> impl Iterator<Item = Json> {
+                [$(law_schema($kind, $parameters::schema())),+].into_iter()
+            }
+        }
+    };
+}
+
+laws! {
     /// `kind = "aimd"`: additive increase, multiplicative decrease.
-    Aimd(AimdConfig),
+    "aimd": Aimd(AimdConfig), max;
     /// `kind = "fixed"`, or a bare number: always the same.
-    Fixed(FixedConfig),
+    "fixed": Fixed(FixedConfig), limit;
     /// `kind = "gradient"`: compares with the best round-trip time that it measures now and then.
-    Gradient(GradientConfig),
+    "gradient": Gradient(GradientConfig), max;
     /// `kind = "gradient2"`: compares with the long-term average.
-    Gradient2(Gradient2Config),
+    "gradient2": Gradient2(Gradient2Config), max;
     /// `kind = "two_point"`: compares two loads, and has no required parameters.
-    TwoPoint(TwoPointConfig),
+    "two_point": TwoPoint(TwoPointConfig), max;
     /// `kind = "vegas"`: estimates the queue inside the service.
-    Vegas(VegasConfig),
+    "vegas": Vegas(VegasConfig), max;
 }
 
 impl Default for LimitConfig {
@@ -45,46 +90,7 @@ impl From<usize> for LimitConfig {
     }
 }
 
-const KINDS: [&str; 6] = ["aimd", "fixed", "gradient", "gradient2", "two_point", "vegas"];
-
 impl LimitConfig {
-    /// The code.
-    pub const fn kind(&self) -> &'static str {
-        match self {
-            Self::Aimd(_) => "aimd",
-            Self::Fixed(_) => "fixed",
-            Self::Gradient(_) => "gradient",
-            Self::Gradient2(_) => "gradient2",
-            Self::TwoPoint(_) => "two_point",
-            Self::Vegas(_) => "vegas",
-        }
-    }
-
-    /// The highest limit that it can get to.
-    pub(crate) const fn largest(&self) -> usize {
-        match self {
-            Self::Aimd(law) => law.max,
-            Self::Fixed(law) => law.limit,
-            Self::Gradient(law) => law.max,
-            Self::Gradient2(law) => law.max,
-            Self::TwoPoint(law) => law.max,
-            Self::Vegas(law) => law.max,
-        }
-    }
-
-    /// The names of all parameters of all laws, for the environment.
-    pub(crate) fn parameters() -> impl Iterator<Item = &'static str> {
-        let all = [
-            AimdConfig::FIELDS,
-            FixedConfig::FIELDS,
-            GradientConfig::FIELDS,
-            Gradient2Config::FIELDS,
-            TwoPointConfig::FIELDS,
-            VegasConfig::FIELDS,
-        ];
-        ["kind"].into_iter().chain(all.into_iter().flatten().copied())
-    }
-
     pub(crate) fn to_limit(&self) -> Limit {
         match self {
             Self::Aimd(law) => law.to_limit(),
@@ -121,77 +127,56 @@ impl Setting for LimitConfig {
             // A table without a kind is that of the default, as with everything that isn't said.
             None => "two_point",
         };
-        match kind {
-            "aimd" => AimdConfig::read(&rest).map(|mut law| {
+        let mut law = Self::read_law(kind, &rest)?;
+        match &mut law {
+            Self::Aimd(law) => {
                 rest.require_threshold(&mut law.threshold);
                 if law.per_sample && law.has_own_window() {
                     rest.problem("found per_sample beside a window, allowed is one of them");
                 }
-                Self::Aimd(law)
-            }),
-            "gradient" => GradientConfig::read(&rest).map(Self::Gradient),
-            "gradient2" => Gradient2Config::read(&rest).map(Self::Gradient2),
-            "two_point" => TwoPointConfig::read(&rest).map(Self::TwoPoint),
-            "vegas" => VegasConfig::read(&rest).map(|law| {
-                if law.alpha.is_some() != law.beta.is_some() {
-                    rest.problem("found one of alpha and beta, allowed are both or none");
-                }
-                Self::Vegas(law)
-            }),
-            "fixed" => FixedConfig::read(&rest).map(Self::Fixed),
-            // A kind that is known and not read here is a mistake of ours, and no fixed limit.
-            kind => {
-                rest.problem(format!("kind {kind} can't be read"));
-                None
             }
+            Self::Vegas(law) if law.alpha.is_some() != law.beta.is_some() => {
+                rest.problem("found one of alpha and beta, allowed are both or none");
+            }
+            _ => {}
         }
+        Some(law)
     }
 
     fn write(&self) -> Value {
-        let law = match self {
-            Self::Aimd(law) => law.write(),
-            Self::Fixed(law) => return law.limit.write(),
-            Self::Gradient(law) => law.write(),
-            Self::Gradient2(law) => law.write(),
-            Self::TwoPoint(law) => law.write(),
-            Self::Vegas(law) => law.write(),
-        };
+        if let Self::Fixed(law) = self {
+            return law.limit.write();
+        }
+        let law = self.write_law();
         let Value::Table(mut table) = law else { return law };
         table.insert("kind".to_owned(), Value::text(self.kind()).at(&Origin::Default));
         Value::Table(table)
     }
 
     fn schema() -> Json {
-        let law = |kind: &str, mut schema: Json| {
-            let written = kind.replace('_', "-");
-            schema["properties"]["kind"] =
-                json!({ "enum": if written == kind { vec![kind] } else { vec![kind, &written] } });
-            if kind != "two_point" {
-                schema["required"] = if kind == "aimd" { json!(["kind", "threshold"]) } else { json!(["kind"]) };
-            }
-            schema
-        };
-        let hyphenated = KINDS.map(|kind| kind.replace('_', "-")).into_iter().filter(|kind| kind.contains('-'));
-        let names: Vec<String> = KINDS.map(str::to_owned).into_iter().chain(hyphenated).collect();
-        any_of([
-            json!({ "type": "integer", "minimum": 1 }),
-            json!({ "enum": names }),
-            law("aimd", AimdConfig::schema()),
-            law("fixed", FixedConfig::schema()),
-            law("gradient", GradientConfig::schema()),
-            law("gradient2", Gradient2Config::schema()),
-            law("two_point", TwoPointConfig::schema()),
-            law("vegas", VegasConfig::schema()),
-        ])
+        let hyphenated = KINDS.iter().map(|kind| kind.replace('_', "-")).filter(|kind| kind.contains('-'));
+        let names: Vec<String> = KINDS.iter().map(|&kind| kind.to_owned()).chain(hyphenated).collect();
+        let plain = [json!({ "type": "integer", "minimum": 1 }), json!({ "enum": names })];
+        any_of(plain.into_iter().chain(Self::schemas()).collect::<Vec<_>>())
     }
+}
+
+/// The schema of a law, with its kind.
+fn law_schema(kind: &str, mut schema: Json) -> Json {
+    let written = kind.replace('_', "-");
+    schema["properties"]["kind"] = json!({ "enum": if written == kind { vec![kind] } else { vec![kind, &written] } });
+    if kind != "two_point" {
+        schema["required"] = if kind == "aimd" { json!(["kind", "threshold"]) } else { json!(["kind"]) };
+    }
+    schema
 }
 
 impl At<'_> {
     /// Which of the laws a value names.
     fn kind_of(&self, value: &Value) -> Option<&'static str> {
         let Value::Text(text) = value else { return self.wrong(KINDS.join(", ")) };
-        let kind = KINDS.into_iter().find(|kind| *kind == word(text));
-        kind.or_else(|| match nearest(&word(text), KINDS) {
+        let kind = KINDS.iter().find(|kind| **kind == word(text)).copied();
+        kind.or_else(|| match nearest(&word(text), KINDS.iter().copied()) {
             Some(name) => self.wrong(format!("{}; did you mean {name:?}?", KINDS.join(", "))),
             None => self.wrong(KINDS.join(", ")),
         })
