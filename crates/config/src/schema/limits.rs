@@ -230,6 +230,24 @@ fn cap_schema() -> Json {
     any_of([json!({ "type": "integer", "minimum": 1 }), json!({ "const": NONE })])
 }
 
+/// What caps and rates say besides their own, where it is not what holds unless set.
+fn write_rest(when_full: Option<WhenFull>, observes: bool, sharing: Sharing) -> Vec<(&'static str, Value)> {
+    let when_full = when_full.map(|when_full| ("when_full", when_full.write()));
+    let observe = observes.then(|| ("observe", true.write()));
+    when_full.into_iter().chain(observe).chain(write_sharing(sharing)).collect()
+}
+
+/// The schema of a cap or a rate as a table: its own settings, and what both have.
+fn bound_schema<const N: usize>(own: [(&'static str, String, Json); N]) -> Json {
+    let both = [
+        ("when_full", "What happens to a further request.".to_owned(), WhenFull::schema()),
+        ("observe", OBSERVE.to_owned(), bool::schema()),
+    ];
+    let mut table = object_schema(own.into_iter().chain(both).chain(sharing_schema()));
+    table["required"] = json!(["max"]);
+    table
+}
+
 impl Setting for Cap {
     fn read(at: &At<'_>) -> Option<Self> {
         if at.table().is_none() {
@@ -247,23 +265,16 @@ impl Setting for Cap {
     }
 
     fn write(&self) -> Value {
-        if self.when_full.is_none() && !self.observes && self.shared == Sharing::new() {
-            return self.max.write();
+        let rest = write_rest(self.when_full, self.observes, self.shared);
+        if rest.is_empty() {
+            self.max.write()
+        } else {
+            Value::table([("max", self.max.write())].into_iter().chain(rest))
         }
-        let when_full = self.when_full.map(|when_full| ("when_full", when_full.write()));
-        let observe = self.observes.then(|| ("observe", true.write()));
-        let fields = [Some(("max", self.max.write())), when_full, observe];
-        Value::table(fields.into_iter().flatten().chain(write_sharing(self.shared)))
     }
 
     fn schema() -> Json {
-        let own = [
-            ("max", String::new(), cap_schema()),
-            ("when_full", "What happens to a further request.".to_owned(), WhenFull::schema()),
-            ("observe", OBSERVE.to_owned(), bool::schema()),
-        ];
-        let mut table = object_schema(own.into_iter().chain(sharing_schema()));
-        table["required"] = json!(["max"]);
+        let table = bound_schema([("max", String::new(), cap_schema())]);
         any_of([cap_schema(), table])
     }
 }
@@ -299,37 +310,27 @@ impl Setting for Rate {
     }
 
     fn write(&self) -> Value {
-        let max = self.max.write();
-        let is_plain = self.when_full.is_none() && !self.observes && self.shared == Sharing::new();
-        if self.mode.is_none() && is_plain {
-            return max;
+        let rest = write_rest(self.when_full, self.observes, self.shared);
+        if self.mode.is_none() && rest.is_empty() {
+            return self.max.write();
         }
-        let mode = self.mode.map(|mode| if mode == RateMode::Window { "minute" } else { "smooth" });
+        let mode =
+            self.mode.map(|mode| ("mode", Value::text(if mode == RateMode::Window { "minute" } else { "smooth" })));
         let burst = match self.mode {
-            Some(RateMode::Smooth { burst }) => Some(burst.write()),
+            Some(RateMode::Smooth { burst }) => Some(("burst", burst.write())),
             _ => None,
         };
-        let fields = [
-            Some(("max", max)),
-            mode.map(|mode| ("mode", Value::text(mode))),
-            burst.map(|burst| ("burst", burst)),
-            self.when_full.map(|when_full| ("when_full", when_full.write())),
-            self.observes.then(|| ("observe", true.write())),
-        ];
-        Value::table(fields.into_iter().flatten().chain(write_sharing(self.shared)))
+        let fields = [Some(("max", self.max.write())), mode, burst];
+        Value::table(fields.into_iter().flatten().chain(rest))
     }
 
     fn schema() -> Json {
         let number = json!({ "type": "integer", "minimum": 1, "maximum": u32::MAX });
-        let own = [
+        let table = bound_schema([
             ("max", String::new(), number.clone()),
             ("mode", "By minutes of the clock, or evenly.".to_owned(), json!({ "enum": ["minute", "smooth"] })),
             ("burst", "How many requests may start at once, in smooth mode.".to_owned(), number.clone()),
-            ("when_full", "What happens to a further request.".to_owned(), WhenFull::schema()),
-            ("observe", OBSERVE.to_owned(), bool::schema()),
-        ];
-        let mut table = object_schema(own.into_iter().chain(sharing_schema()));
-        table["required"] = json!(["max"]);
+        ]);
         any_of([number, table])
     }
 }
