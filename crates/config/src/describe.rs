@@ -52,8 +52,8 @@ impl Settings {
         put("discipline", discipline(waits.discipline));
         put("aging", self.values.aging.map_or_else(|| json!("never"), |turns| json!(turns)));
         let partitions = self.shares.iter().map(|(name, share)| {
-            let mode = PartitionMode::as_str(share.mode());
-            let (percent, observe, lend) = (share.as_percent(), share.observes(), share.lends());
+            let mode = PartitionMode::as_str(share.mode);
+            let (percent, observe, lend) = (share.percent, share.observes, share.lends);
             json!({"name": name, "percent": percent, "mode": mode, "observe": observe, "lend": lend})
         });
         put("partitions", partitions.collect());

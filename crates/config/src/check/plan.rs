@@ -120,10 +120,10 @@ fn partitions(shares: &[(String, Share)], values: &AdmissionConfig, problems: &m
         match share.part() {
             Some(part) => {
                 rest = rest.saturating_sub(part);
-                total += share.as_percent();
-                let (mode, observes) = (share.mode(), share.observes());
+                total += share.percent;
+                let (mode, observes) = (share.mode, share.observes);
                 let withheld = share.withheld().unwrap_or_else(|| {
-                    let found = share.lends();
+                    let found = share.lends;
                     problems.push(Problem::new(
                         format!("partitions.{name}.lend"),
                         format!("found {found} %, allowed is from 0 to 100"),
@@ -136,7 +136,7 @@ fn partitions(shares: &[(String, Share)], values: &AdmissionConfig, problems: &m
                 path(),
                 format!(
                     "found {} %, allowed is more than 0 and at most 100 (and not below 0.0001)",
-                    short(share.as_percent())
+                    short(share.percent)
                 ),
             )),
         }

@@ -41,7 +41,7 @@ pub(crate) fn warnings(plan: &Plan, values: &AdmissionConfig, largest: Option<us
 pub(crate) fn small_shares(partitions: &[(String, Share)]) -> Vec<String> {
     let doubtful = partitions.iter().filter(|(_, share)| share.may_be_a_part_of_one());
     let warning = |(name, share): &(String, Share)| {
-        let percent = share.as_percent();
+        let percent = share.percent;
         // 0.29 times 100 is 28.999999999999996.
         let meant = (percent * 1e11).round() / 1e9;
         format!(

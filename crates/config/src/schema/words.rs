@@ -150,13 +150,13 @@ impl Setting for Share {
     }
 
     fn write(&self) -> Value {
-        let percent = Percent(self.as_percent()).write();
-        let mode = Some(self.mode()).filter(|mode| *mode != PartitionMode::Burst);
-        let lend = (self.lends() < 100.0).then(|| ("lend", Percent(self.lends()).write()));
-        if mode.is_none() && !self.observes() && lend.is_none() {
+        let percent = Percent(self.percent).write();
+        let mode = Some(self.mode).filter(|mode| *mode != PartitionMode::Burst);
+        let lend = (self.lends < 100.0).then(|| ("lend", Percent(self.lends).write()));
+        if mode.is_none() && !self.observes && lend.is_none() {
             return percent;
         }
-        let observe = self.observes().then(|| ("observe", true.write()));
+        let observe = self.observes.then(|| ("observe", true.write()));
         Value::table(
             [Some(("percent", percent)), mode.map(|mode| ("mode", mode.write())), observe, lend].into_iter().flatten(),
         )

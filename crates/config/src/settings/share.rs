@@ -6,11 +6,11 @@ use tower_admission_engine::{plan::PartitionMode, shares::WHOLE};
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[must_use]
 pub struct Share {
-    percent: f64,
-    mode: PartitionMode,
-    observes: bool,
+    pub(crate) percent: f64,
+    pub(crate) mode: PartitionMode,
+    pub(crate) observes: bool,
     /// Part of the share that others may use, in percent.
-    lends: f64,
+    pub(crate) lends: f64,
 }
 
 /// `value` percent of the limit. The mode is [`PartitionMode::Burst`] unless set.
@@ -81,27 +81,10 @@ impl Share {
         Self { observes: true, ..self }
     }
 
-    pub(crate) const fn observes(self) -> bool {
-        self.observes
-    }
-
-    /// Returns the percentage of the share that others may use.
-    pub(crate) const fn lends(self) -> f64 {
-        self.lends
-    }
-
     /// Returns the part of the share that is not lent, in parts per million; `None` where that is not from 0 to 100 %.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked to be in range")]
     pub(crate) fn withheld(self) -> Option<u32> {
         (0.0..=100.0).contains(&self.lends).then(|| ((1.0 - self.lends / 100.0) * f64::from(WHOLE)).round() as u32)
-    }
-
-    pub(crate) const fn as_percent(self) -> f64 {
-        self.percent
-    }
-
-    pub(crate) const fn mode(self) -> PartitionMode {
-        self.mode
     }
 
     /// Parts per million; `None` where that is not above 0 and at most 100 %.
