@@ -2,10 +2,8 @@
 
 use std::{num::NonZeroU32, time::Duration};
 
-use super::Number;
-use super::{LimitAlgorithm, LimitInputs, LimitState, Reference, Sample, range_problems};
-use crate::nanos;
-use crate::{Outcome, Problem, short};
+use super::{LimitAlgorithm, LimitInputs, LimitState, Number, Reference, Sample, range_problems};
+use crate::{Outcome, Problem, nanos, short};
 
 /// AIMD, additive increase, multiplicative decrease: the limit grows by one while answers come within the threshold,
 /// and falls by a tenth when they don't.
@@ -140,18 +138,12 @@ impl LimitAlgorithm for Aimd {
     }
 
     fn problems(&self) -> Vec<Problem> {
-        let mut problems = Vec::new();
-        if self.threshold.is_zero() {
-            problems.push(Problem::new("aimd.threshold", "found 0, allowed is any longer time"));
-        }
-        if !(0.5..1.0).contains(&self.backoff) {
-            problems.push(Problem::new(
-                "aimd.backoff",
-                format!("found {}, allowed is 0.5 or more and less than 1", short(self.backoff)),
-            ));
-        }
-        problems.extend(range_problems("aimd", self.limit == 0, self.min, self.max));
-        problems
+        let is_part = (0.5..1.0).contains(&self.backoff);
+        let own = [
+            Problem::unless(!self.threshold.is_zero(), "aimd.threshold", 0, "any longer time"),
+            Problem::unless(is_part, "aimd.backoff", short(self.backoff), "0.5 or more and less than 1"),
+        ];
+        own.into_iter().flatten().chain(range_problems("aimd", self.limit == 0, self.min, self.max)).collect()
     }
 }
 

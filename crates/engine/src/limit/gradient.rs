@@ -53,12 +53,6 @@ pub struct Gradient {
     basis: LimitInputs,
 }
 
-impl Default for Gradient {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl Gradient {
     /// Returns the law with its defaults.
     pub fn new() -> Self {
@@ -142,22 +136,11 @@ impl LimitAlgorithm for Gradient {
         limit.max(1)
     }
 
-    fn max_limit(&self) -> usize {
-        self.max
-    }
-
-    fn inputs(&self) -> LimitInputs {
-        self.basis
-    }
+    fractional_limit!(limit);
 
     fn state(&self) -> LimitState {
         let phase = if self.probing_since.is_some() { Phase::Probing } else { Phase::Steady };
         LimitState::new("gradient").within(self.pinned.min(self.max), self.max).against(Reference::Minimum).phase(phase)
-    }
-
-    #[expect(clippy::cast_precision_loss, reason = "limits are far below 2^52")]
-    fn adopt(&mut self, limit: usize) {
-        self.limit = limit as f64;
     }
 
     fn on_sample(&mut self, sample: &Sample) {
@@ -197,29 +180,21 @@ impl LimitAlgorithm for Gradient {
     }
 
     fn problems(&self) -> Vec<Problem> {
-        let mut problems = Vec::new();
-        if self.pinned == 0 {
-            problems.push(Problem::new("gradient.pinned", "found 0, allowed is 1 or more"));
-        }
-        if self.max < self.pinned {
-            problems.push(Problem::new(
-                "gradient.max",
-                format!("found {}, allowed is pinned ({}) or more", self.max, self.pinned),
-            ));
-        }
-        if !(self.percentile > 0.0 && self.percentile <= 100.0) {
-            problems.push(Problem::new(
+        let is_percentile = self.percentile > 0.0 && self.percentile <= 100.0;
+        let is_buffer = self.buffer >= 0.0 && self.buffer.is_finite();
+        let pinned = format_args!("pinned ({}) or more", self.pinned);
+        let all = [
+            Problem::unless(self.pinned > 0, "gradient.pinned", 0, "1 or more"),
+            Problem::unless(self.max >= self.pinned, "gradient.max", self.max, pinned),
+            Problem::unless(
+                is_percentile,
                 "gradient.percentile",
-                format!("found {}, allowed is more than 0 and at most 100", short(self.percentile)),
-            ));
-        }
-        if !(self.buffer >= 0.0 && self.buffer.is_finite()) {
-            problems
-                .push(Problem::new("gradient.buffer", format!("found {}, allowed is 0 or more", short(self.buffer))));
-        }
-        if self.probe_samples == 0 {
-            problems.push(Problem::new("gradient.probe", "found 0 samples, allowed is 1 or more"));
-        }
-        problems
+                short(self.percentile),
+                "more than 0 and at most 100",
+            ),
+            Problem::unless(is_buffer, "gradient.buffer", short(self.buffer), "0 or more"),
+            Problem::unless(self.probe_samples > 0, "gradient.probe", "0 samples", "1 or more"),
+        ];
+        all.into_iter().flatten().collect()
     }
 }

@@ -74,12 +74,6 @@ struct Average {
 
 const WARM_UP: u32 = 10;
 
-impl Default for Gradient2 {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl Gradient2 {
     /// Returns the law with its defaults.
     pub fn new() -> Self {
@@ -155,23 +149,12 @@ impl LimitAlgorithm for Gradient2 {
         clamp_to_limit(self.estimate, self.min, self.max)
     }
 
-    fn max_limit(&self) -> usize {
-        self.max
-    }
-
-    fn inputs(&self) -> LimitInputs {
-        self.basis
-    }
+    fractional_limit!(estimate);
 
     #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
     fn state(&self) -> LimitState {
         let state = LimitState::new("gradient2").within(self.min, self.max).against(Reference::Average);
         state.idle_if((self.in_flight as f64) < self.estimate / 2.0)
-    }
-
-    #[expect(clippy::cast_precision_loss, reason = "limits are far below 2^52")]
-    fn adopt(&mut self, limit: usize) {
-        self.estimate = limit as f64;
     }
 
     #[expect(clippy::cast_precision_loss, reason = "conformance asks for exactly this arithmetic")]
@@ -201,23 +184,15 @@ impl LimitAlgorithm for Gradient2 {
     }
 
     fn problems(&self) -> Vec<Problem> {
-        let mut problems = range_problems("gradient2", self.estimate < 1.0, self.min, self.max);
-        if !(self.smoothing > 0.0 && self.smoothing <= 1.0) {
-            problems.push(Problem::new(
-                "gradient2.smoothing",
-                format!("found {}, allowed is more than 0 and at most 1", short(self.smoothing)),
-            ));
-        }
-        if !(self.tolerance >= 1.0 && self.tolerance.is_finite()) {
-            problems.push(Problem::new(
-                "gradient2.tolerance",
-                format!("found {}, allowed is 1 or more", short(self.tolerance)),
-            ));
-        }
-        if self.window == 0 {
-            problems.push(Problem::new("gradient2.long_window", "found 0, allowed is 1 or more"));
-        }
-        problems
+        let is_part = self.smoothing > 0.0 && self.smoothing <= 1.0;
+        let is_factor = self.tolerance >= 1.0 && self.tolerance.is_finite();
+        let own = [
+            Problem::unless(is_part, "gradient2.smoothing", short(self.smoothing), "more than 0 and at most 1"),
+            Problem::unless(is_factor, "gradient2.tolerance", short(self.tolerance), "1 or more"),
+            Problem::unless(self.window > 0, "gradient2.long_window", 0, "1 or more"),
+        ];
+        let range = range_problems("gradient2", self.estimate < 1.0, self.min, self.max);
+        range.into_iter().chain(own.into_iter().flatten()).collect()
     }
 }
 

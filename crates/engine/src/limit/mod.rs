@@ -14,6 +14,24 @@ macro_rules! plain_setters {
     };
 }
 
+/// What laws say alike that keep their limit in this field, as a number with a fraction.
+macro_rules! fractional_limit {
+    ($limit:ident) => {
+        fn max_limit(&self) -> usize {
+            self.max
+        }
+
+        fn inputs(&self) -> LimitInputs {
+            self.basis
+        }
+
+        #[expect(clippy::cast_precision_loss, reason = "limits are far below 2^52")]
+        fn adopt(&mut self, limit: usize) {
+            self.$limit = limit as f64;
+        }
+    };
+}
+
 mod aimd;
 mod basis;
 mod fixed;
@@ -229,49 +247,29 @@ impl Default for Limit {
     }
 }
 
-impl From<usize> for Limit {
+/// What a limit is made of, besides laws that have a window before them already.
+macro_rules! limit_from {
+    ($($(#[$doc:meta])* $law:ty => |$it:ident| $limit:expr,)+) => {
+        $(impl From<$law> for Limit {
+            $(#[$doc])*
+            fn from($it: $law) -> Self {
+                $limit
+            }
+        })+
+    };
+}
+
+limit_from! {
     /// A [`Fixed`] limit; 0 is an error, found when the handle is built.
-    fn from(limit: usize) -> Self {
-        Fixed::new(limit).into()
-    }
-}
-
-impl From<Fixed> for Limit {
-    fn from(law: Fixed) -> Self {
-        Self::per_sample(law)
-    }
-}
-
-impl From<Gradient> for Limit {
+    usize => |limit| Fixed::new(limit).into(),
+    Fixed => |law| Self::per_sample(law),
     /// Bare: it has windows of its own.
-    fn from(law: Gradient) -> Self {
-        Self::per_sample(law)
-    }
-}
-
-impl From<TwoPoint> for Limit {
+    Gradient => |law| Self::per_sample(law),
     /// Bare: it takes its samples in cohorts of its own.
-    fn from(law: TwoPoint) -> Self {
-        Self::per_sample(law)
-    }
-}
-
-impl From<Vegas> for Limit {
-    fn from(law: Vegas) -> Self {
-        Windowed::new(law).into()
-    }
-}
-
-impl From<Gradient2> for Limit {
-    fn from(law: Gradient2) -> Self {
-        Windowed::new(law).into()
-    }
-}
-
-impl From<Aimd> for Limit {
-    fn from(law: Aimd) -> Self {
-        Windowed::new(law).into()
-    }
+    TwoPoint => |law| Self::per_sample(law),
+    Vegas => |law| Windowed::new(law).into(),
+    Gradient2 => |law| Windowed::new(law).into(),
+    Aimd => |law| Windowed::new(law).into(),
 }
 
 impl<L: LimitAlgorithm + 'static> From<Windowed<L>> for Limit {
@@ -280,18 +278,30 @@ impl<L: LimitAlgorithm + 'static> From<Windowed<L>> for Limit {
     }
 }
 
+/// Laws that are made with their defaults.
+macro_rules! default_is_new {
+    ($($law:ident),+) => {
+        $(impl Default for $law {
+            fn default() -> Self {
+                Self::new()
+            }
+        })+
+    };
+}
+
+default_is_new!(Gradient, Gradient2, Vegas);
+
 /// Returns what is wrong with the range of a law.
 fn range_problems(law: &str, starts_at_0: bool, min: usize, max: usize) -> Vec<Problem> {
     /// Every permit carries a count of running requests, in 32 bits.
     const LARGEST: usize = u32::MAX as usize;
-    let zeros = [("initial", starts_at_0), ("min", min == 0)].into_iter().filter(|(_, is_zero)| *is_zero);
-    let zero = |(name, _)| Problem::new(format!("{law}.{name}"), "found 0, allowed is 1 or more");
-    let mut problems: Vec<_> = zeros.map(zero).collect();
-    if max < min || max > LARGEST {
-        let allowed = format!("allowed is min ({min}) or more and at most {LARGEST}");
-        problems.push(Problem::new(format!("{law}.max"), format!("found {max}, {allowed}")));
-    }
-    problems
+    let allowed = format_args!("min ({min}) or more and at most {LARGEST}");
+    let all = [
+        Problem::unless(!starts_at_0, format!("{law}.initial"), 0, "1 or more"),
+        Problem::unless(min > 0, format!("{law}.min"), 0, "1 or more"),
+        Problem::unless(max >= min && max <= LARGEST, format!("{law}.max"), max, allowed),
+    ];
+    all.into_iter().flatten().collect()
 }
 
 /// Returns an estimate as a limit: rounded down, in range, whatever the estimate is.

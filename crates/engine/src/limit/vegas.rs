@@ -51,12 +51,6 @@ pub struct Vegas {
     in_flight: usize,
 }
 
-impl Default for Vegas {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl Vegas {
     /// Returns the law with its defaults.
     pub const fn new() -> Self {
@@ -139,23 +133,12 @@ impl LimitAlgorithm for Vegas {
         clamp_to_limit(self.estimate, 1, self.max)
     }
 
-    fn max_limit(&self) -> usize {
-        self.max
-    }
-
-    fn inputs(&self) -> LimitInputs {
-        self.basis
-    }
+    fractional_limit!(estimate);
 
     #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
     fn state(&self) -> LimitState {
         let state = LimitState::new("vegas").within(1, self.max).against(Reference::Minimum);
         state.idle_if((self.in_flight as f64) * 2.0 < self.estimate)
-    }
-
-    #[expect(clippy::cast_precision_loss, reason = "limits are far below 2^52")]
-    fn adopt(&mut self, limit: usize) {
-        self.estimate = limit as f64;
     }
 
     #[expect(clippy::cast_precision_loss, reason = "conformance asks for exactly this arithmetic")]
@@ -203,19 +186,14 @@ impl LimitAlgorithm for Vegas {
     }
 
     fn problems(&self) -> Vec<Problem> {
-        let mut problems = range_problems("vegas", self.estimate < 1.0, 1, self.max);
-        if !(self.smoothing > 0.0 && self.smoothing <= 1.0) {
-            problems.push(Problem::new(
-                "vegas.smoothing",
-                format!("found {}, allowed is more than 0 and at most 1", short(self.smoothing)),
-            ));
-        }
-        if let (Some(alpha), Some(beta)) = (self.alpha, self.beta)
-            && beta < alpha
-        {
-            problems.push(Problem::new("vegas.queue", format!("found {alpha} to {beta}, allowed is alpha <= beta")));
-        }
-        problems
+        let is_part = self.smoothing > 0.0 && self.smoothing <= 1.0;
+        let (alpha, beta) = (self.alpha.unwrap_or(0), self.beta.unwrap_or(u32::MAX));
+        let found = format_args!("{alpha} to {beta}");
+        let own = [
+            Problem::unless(is_part, "vegas.smoothing", short(self.smoothing), "more than 0 and at most 1"),
+            Problem::unless(alpha <= beta, "vegas.queue", found, "alpha <= beta"),
+        ];
+        range_problems("vegas", self.estimate < 1.0, 1, self.max).into_iter().chain(own.into_iter().flatten()).collect()
     }
 }
 

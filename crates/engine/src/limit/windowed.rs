@@ -2,8 +2,7 @@
 
 use std::{num::NonZeroU32, time::Duration};
 
-use super::Number;
-use super::{LimitAlgorithm, LimitInputs, LimitState, Sample};
+use super::{LimitAlgorithm, LimitInputs, LimitState, Number, Sample};
 use crate::{Outcome, Problem, Timestamp, nanos, short};
 
 /// How the round-trip times of a window become one.
@@ -180,34 +179,19 @@ impl<L: LimitAlgorithm> LimitAlgorithm for Windowed<L> {
     }
 
     fn problems(&self) -> Vec<Problem> {
-        let mut problems = self.law.problems();
-        if let Aggregate::Percentile(percentile) = self.aggregate
-            && !(percentile > 0.0 && percentile <= 100.0)
-        {
-            problems.push(Problem::new(
-                "window.aggregate",
-                format!("found percentile {percentile}, allowed is more than 0 and at most 100"),
-            ));
-        }
-        if self.min_samples == 0 {
-            problems.push(Problem::new("window.min_samples", "found 0, allowed is 1 or more"));
-        }
-        if self.max_time < self.min_time || self.max_time.is_zero() {
-            problems.push(Problem::new(
-                "window.max_time",
-                format!(
-                    "found {:?}, allowed is min_time ({:?}) or longer, and more than 0",
-                    self.max_time, self.min_time
-                ),
-            ));
-        }
-        if !(self.overload_percent > 0.0 && self.overload_percent <= 100.0) {
-            problems.push(Problem::new(
-                "window.overload_percent",
-                format!("found {}, allowed is more than 0 and at most 100", short(self.overload_percent)),
-            ));
-        }
-        problems
+        const PART: &str = "more than 0 and at most 100";
+        let is_part = |percent: f64| percent > 0.0 && percent <= 100.0;
+        let percentile = self.aggregate.percentile().unwrap_or(100.0);
+        let is_long = self.max_time >= self.min_time && !self.max_time.is_zero();
+        let (longest, overloads) = (format!("{:?}", self.max_time), short(self.overload_percent));
+        let least = format_args!("min_time ({:?}) or longer, and more than 0", self.min_time);
+        let own = [
+            Problem::unless(is_part(percentile), "window.aggregate", format_args!("percentile {percentile}"), PART),
+            Problem::unless(self.min_samples > 0, "window.min_samples", 0, "1 or more"),
+            Problem::unless(is_long, "window.max_time", longest, least),
+            Problem::unless(is_part(self.overload_percent), "window.overload_percent", overloads, PART),
+        ];
+        self.law.problems().into_iter().chain(own.into_iter().flatten()).collect()
     }
 }
 

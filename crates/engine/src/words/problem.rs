@@ -15,6 +15,17 @@ impl Problem {
         Self { path: path.into(), message: message.into() }
     }
 
+    /// A problem unless the setting at `path` is as it may be: what was found there, and what is allowed.
+    #[doc(hidden)]
+    pub fn unless(
+        is_allowed: bool,
+        path: impl Into<String>,
+        found: impl fmt::Display,
+        allowed: impl fmt::Display,
+    ) -> Option<Self> {
+        (!is_allowed).then(|| Self::new(path, format!("found {found}, allowed is {allowed}")))
+    }
+
     /// The path of the setting, such as `partitions.checkout`.
     pub fn path(&self) -> &str {
         &self.path
