@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use super::nanos;
+
 const OCTAVES: usize = 32;
 const BUCKETS: usize = OCTAVES * 4;
 
@@ -80,11 +82,6 @@ impl Histogram {
     }
 }
 
-/// In 64 bits throughout: this runs several times per request.
-const fn nanos(duration: Duration) -> u64 {
-    duration.as_secs().saturating_mul(1_000_000_000).saturating_add(duration.subsec_nanos() as u64)
-}
-
 /// Returns the bucket of a duration in units of 1,024 ns; the two bits below the highest one choose among its four
 /// buckets.
 fn bucket(nanos: u64) -> usize {
@@ -104,16 +101,8 @@ const fn lower(bucket: usize) -> u64 {
     if octave == 0 { quarter << 10 } else { (4 + quarter) << (9 + octave) }
 }
 
-fn middle(bucket: usize) -> Duration {
-    let (octave, quarter) = (bucket / 4, bucket as u64 % 4);
-    let nanos = match octave {
-        0 => quarter * 1_024 + 512,
-        _ => {
-            let width = 1_024u64 << (octave - 1);
-            (4 + quarter) * width + width / 2
-        }
-    };
-    Duration::from_nanos(nanos)
+const fn middle(bucket: usize) -> Duration {
+    Duration::from_nanos(lower(bucket).midpoint(lower(bucket + 1)))
 }
 
 #[cfg(test)]
