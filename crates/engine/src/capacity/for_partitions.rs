@@ -18,7 +18,8 @@ const WHOLE: u64 = 1_000_000;
 pub(super) struct ForPartitions {
     /// Partitions that missed a slot lately. No more than there are in the settings.
     all: Vec<Missed>,
-    total: usize,
+    /// Slots that are held back in all.
+    pub(super) total: usize,
     /// Requests of such partitions in this window and in the one before, each as long as a request holds its slot.
     asked: usize,
     asked_before: usize,
@@ -37,11 +38,6 @@ struct Missed {
 }
 
 impl ForPartitions {
-    /// Returns how many slots are held back in all.
-    pub(super) const fn count(&self) -> usize {
-        self.total
-    }
-
     /// Returns how many slots are held back from a request: all of them if it `is_beyond` its share, else those of partitions
     /// that were refused more often in a row than its own.
     #[inline]
@@ -52,12 +48,12 @@ impl ForPartitions {
     #[cold]
     fn of_the_more_starved(&self, partition: PartitionId) -> usize {
         let own = self.all.iter().find(|it| it.partition == partition).map_or(0, |it| it.in_a_row);
-        self.all.iter().filter(|it| it.in_a_row > own).map(|it| it.reservation.count()).sum()
+        self.all.iter().filter(|it| it.in_a_row > own).map(|it| it.reservation.count).sum()
     }
 
     /// Returns when any of them may shrink by itself; never, where nothing is held back.
     pub(super) fn next_decay(&self) -> Timestamp {
-        self.all.iter().map(|it| it.reservation.next_decay()).min().unwrap_or(Timestamp::NEVER)
+        self.all.iter().map(|it| it.reservation.ends).min().unwrap_or(Timestamp::NEVER)
     }
 
     /// Notes that a request of a partition below its share was refused while nothing was left.
@@ -70,12 +66,12 @@ impl ForPartitions {
             self.all.push(Missed { partition, reservation: Reservation::default(), in_a_row: 0, is_served: false });
             self.all.len() - 1
         });
-        let (own, in_a_row) = (self.all[index].reservation.count(), self.all[index].in_a_row.saturating_add(1));
+        let (own, in_a_row) = (self.all[index].reservation.count, self.all[index].in_a_row.saturating_add(1));
         let mut room = most.saturating_sub(self.total - own);
         if own == 0 && room == 0 {
-            let taken = self.all.iter_mut().filter(|it| it.reservation.count() > 0 && it.in_a_row < in_a_row);
+            let taken = self.all.iter_mut().filter(|it| it.reservation.count > 0 && it.in_a_row < in_a_row);
             if let Some(less) = taken.min_by_key(|it| it.in_a_row).filter(|it| it.partition != partition) {
-                less.reservation.trim(less.reservation.count() - 1);
+                less.reservation.trim(less.reservation.count - 1);
                 room += 1;
             }
         }
@@ -91,7 +87,7 @@ impl ForPartitions {
         let total = self.total;
         if let Some(it) = self.all.iter_mut().find(|it| it.partition == partition) {
             it.is_served = true;
-            it.reservation.take(left.saturating_sub(total - it.reservation.count()));
+            it.reservation.take(left.saturating_sub(total - it.reservation.count));
         }
     }
 
@@ -100,7 +96,7 @@ impl ForPartitions {
         let mut most = most_slots(limit, self.asked.max(self.asked_before));
         for it in &mut self.all {
             it.reservation.trim(most);
-            most -= it.reservation.count();
+            most -= it.reservation.count;
         }
         self.add_up();
     }
@@ -109,17 +105,17 @@ impl ForPartitions {
     pub(super) fn decay(&mut self, now: Timestamp) {
         self.pass(now);
         for it in &mut self.all {
-            if it.is_served && it.reservation.next_decay() <= now {
+            if it.is_served && it.reservation.ends <= now {
                 (it.in_a_row, it.is_served) = (0, false);
             }
             it.reservation.decay(now);
         }
-        self.all.retain(|it| it.reservation.next_decay() != Timestamp::NEVER);
+        self.all.retain(|it| it.reservation.ends != Timestamp::NEVER);
         self.add_up();
     }
 
     fn add_up(&mut self) {
-        self.total = self.all.iter().map(|it| it.reservation.count()).sum();
+        self.total = self.all.iter().map(|it| it.reservation.count).sum();
     }
 
     fn pass(&mut self, now: Timestamp) {
@@ -172,7 +168,7 @@ mod tests {
         for number in 1..4 {
             all.reserve(Timestamp::ZERO, HOLD, 100, partition(number));
         }
-        assert_eq!((all.count(), all.held_back_from(partition(0), true)), (3, 3));
+        assert_eq!((all.total, all.held_back_from(partition(0), true)), (3, 3));
         assert_eq!(all.held_back_from(partition(1), false), 0, "all three missed one");
         all.reserve(Timestamp::ZERO, HOLD, 100, partition(3));
         assert_eq!(all.held_back_from(partition(1), false), 1, "the third missed two");
@@ -188,10 +184,10 @@ mod tests {
         let mut all = ForPartitions::default();
         all.reserve(Timestamp::ZERO, HOLD, 4, partition(1));
         all.reserve(Timestamp::ZERO, HOLD, 4, partition(2));
-        assert_eq!((all.count(), all.held_back_from(partition(2), false)), (1, 0), "as starved as the first");
+        assert_eq!((all.total, all.held_back_from(partition(2), false)), (1, 0), "as starved as the first");
         all.reserve(Timestamp::ZERO, HOLD, 4, partition(2));
-        assert_eq!((all.count(), all.held_back_from(partition(1), false)), (1, 1));
+        assert_eq!((all.total, all.held_back_from(partition(1), false)), (1, 1));
         all.decay(Timestamp::ZERO.after(HOLD * 2));
-        assert_eq!((all.count(), all.next_decay()), (0, Timestamp::NEVER));
+        assert_eq!((all.total, all.next_decay()), (0, Timestamp::NEVER));
     }
 }

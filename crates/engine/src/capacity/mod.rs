@@ -134,7 +134,7 @@ impl Capacity {
 
     /// Whether any partition only says what it would do.
     pub(crate) fn any_observes(&self) -> bool {
-        self.partitions.iter().any(Partition::observes)
+        self.partitions.iter().any(|it| it.plan.observes)
     }
 
     pub(crate) fn partition(&self, number: PartitionId) -> &Partition {
@@ -170,7 +170,7 @@ impl Capacity {
     #[inline]
     pub(crate) fn may_run(&self, partition: PartitionId, cost: usize) -> bool {
         let it = &self.partitions[partition.index()];
-        let reserved = self.reserved.partitions().held_back_from(partition, it.running >= it.owed);
+        let reserved = self.reserved.partitions.held_back_from(partition, it.running >= it.owed);
         let reserved = reserved + self.withheld_from(it);
         let (in_all, in_partition) = (self.running + cost, it.running + cost);
         let is_free = in_all + reserved <= self.limit && in_partition <= it.cap && !self.is_paused();
@@ -231,7 +231,7 @@ impl Capacity {
             return self.withheld;
         }
         let for_levels = self.reserved.slots_above(Level::LAST, self.limit);
-        (self.withheld + self.reserved.partitions().count())
+        (self.withheld + self.reserved.partitions.total)
             .max(self.reserved.slots_for_labels())
             .max(for_levels)
             .min(self.limit)
@@ -374,7 +374,7 @@ impl Capacity {
     /// Returns when a reservation may shrink, or a pause ends; never, where there is none.
     #[inline]
     pub(crate) fn next_decay(&self) -> Timestamp {
-        self.reserved.next_decay().min(self.paused_until)
+        self.reserved.next_decay.min(self.paused_until)
     }
 
     /// Ends the reservations that were not needed lately, and a pause whose time is over.

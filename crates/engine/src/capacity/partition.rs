@@ -1,7 +1,5 @@
 //! One partition: its share of the limit, and what runs in it.
 
-use std::sync::Arc;
-
 use super::room::Credit;
 use crate::shares::{WHOLE, ceil_share};
 use crate::{
@@ -11,30 +9,30 @@ use crate::{
 
 #[derive(Debug)]
 pub(crate) struct Partition {
-    pub(super) plan: PartitionPlan,
+    pub(crate) plan: PartitionPlan,
     /// Whether it was taken out of the settings: its new requests go to the default partition, and its running ones
     /// drain.
     pub(super) retired: bool,
     /// Guaranteed slots of the present limit.
-    pub(super) share: usize,
+    pub(crate) share: usize,
     /// Slots below which the partition is owed the next freed one: the share, but never less than 1 for a part above
     /// zero, so that partitions take turns where the limit is smaller than their number.
     pub(super) owed: usize,
     /// Most requests that it ever runs.
-    pub(super) cap: usize,
+    pub(crate) cap: usize,
     /// Requests that it may run whatever the limit says.
     pub(super) overcommit: usize,
     /// Slots of its share that others never use.
     pub(super) withheld: usize,
-    pub(super) running: usize,
+    pub(crate) running: usize,
     /// Slots of requests whose callers left before the answer.
     pub(super) abandoned: usize,
     /// What the waits for slots that it lent are worth.
     pub(super) credit: Credit,
     /// Requests that run besides, because its decisions don't bind.
-    pub(super) over_limit: usize,
+    pub(crate) over_limit: usize,
     /// Time since one of its slots came free.
-    pub(super) stall: Stall,
+    pub(crate) stall: Stall,
 }
 
 impl Partition {
@@ -55,46 +53,9 @@ impl Partition {
         }
     }
 
-    pub(crate) fn name(&self) -> &Arc<str> {
-        &self.plan.name
-    }
-
-    /// Returns its part of the limit, in parts per million.
-    pub(crate) const fn part(&self) -> u32 {
-        self.plan.part
-    }
-
-    pub(crate) const fn mode(&self) -> PartitionMode {
-        self.plan.mode
-    }
-
-    /// Whether it observes: it only counts what it would do.
-    pub(crate) const fn observes(&self) -> bool {
-        self.plan.observes
-    }
-
     /// Whether it is named by the settings, rather than draining after a reload that took it out of them.
     pub(crate) const fn is_in_force(&self) -> bool {
         !self.retired
-    }
-
-    /// Returns its guaranteed slots of the present limit.
-    pub(crate) const fn share(&self) -> usize {
-        self.share
-    }
-
-    /// Returns how many of its requests run at the most.
-    pub(crate) const fn cap(&self) -> usize {
-        self.cap
-    }
-
-    pub(crate) const fn running(&self) -> usize {
-        self.running
-    }
-
-    /// Returns how many of its requests run besides, because its decisions don't bind.
-    pub(crate) const fn over_limit(&self) -> usize {
-        self.over_limit
     }
 
     /// Whether it runs less than it is owed, so that the next freed slot is for it.
@@ -105,11 +66,6 @@ impl Partition {
     /// Whether it runs as many requests as its hard cap allows.
     pub(crate) fn is_at_hard_cap(&self) -> bool {
         self.plan.mode == PartitionMode::HardCap && self.running >= self.cap
-    }
-
-    /// Returns since when none of its slots came free.
-    pub(crate) const fn stall(&self) -> Stall {
-        self.stall
     }
 
     /// Takes its part of a new limit.

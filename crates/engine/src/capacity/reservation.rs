@@ -26,7 +26,7 @@ pub(super) fn most_slots(limit: usize) -> usize {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reservation {
     /// Units held back.
-    count: usize,
+    pub(super) count: usize,
     /// Units of these that were taken in this window, and in the one before.
     taken: usize,
     taken_before: usize,
@@ -37,8 +37,8 @@ pub(super) struct Reservation {
     missed: bool,
     /// Half of the time that a request holds its slot, in nanoseconds.
     window: u64,
-    /// When the window ends; never, where nothing is held back.
-    ends: Timestamp,
+    /// When the window ends, so that the reservation may shrink by itself; never, where nothing is held back.
+    pub(super) ends: Timestamp,
 }
 
 impl Default for Reservation {
@@ -57,16 +57,6 @@ impl Default for Reservation {
 }
 
 impl Reservation {
-    /// Returns how many units are held back.
-    pub(super) const fn count(&self) -> usize {
-        self.count
-    }
-
-    /// Returns when the reservation may shrink by itself; never, where nothing is held back.
-    pub(super) const fn next_decay(&self) -> Timestamp {
-        self.ends
-    }
-
     /// Notes that a request below its share was refused while nothing was left. `hold` is how long a request holds its
     /// slot.
     pub(super) fn reserve(&mut self, now: Timestamp, hold: Duration, most: usize) {
@@ -126,7 +116,7 @@ mod tests {
     fn refusals_alone_reserve_one() {
         let mut it = Reservation::default();
         (0..1_000).for_each(|_| it.reserve(at(0), HOLD, 10));
-        assert_eq!((it.count(), it.next_decay()), (1, at(50)));
+        assert_eq!((it.count, it.ends), (1, at(50)));
     }
 
     #[test]
@@ -138,9 +128,9 @@ mod tests {
                 it.take(1);
                 it.reserve(at(0), HOLD, most);
                 it.reserve(at(0), HOLD, most);
-                assert!(it.count() <= taken && it.count() <= most, "{it:?}");
+                assert!(it.count <= taken && it.count <= most, "{it:?}");
             }
-            assert_eq!(it.count(), most, "it grows as long as all of it is taken");
+            assert_eq!(it.count, most, "it grows as long as all of it is taken");
         }
     }
 
@@ -152,12 +142,12 @@ mod tests {
             it.take(1);
             it.reserve(at(0), HOLD, 10);
         }
-        assert_eq!(it.count(), 9);
+        assert_eq!(it.count, 9);
         for (time, left, count) in [(50, 9, 9), (100, 8, 9), (150, 8, 2), (200, 2, 2), (250, 2, 1)] {
             it.decay(at(time - 1));
             (0..5).for_each(|_| it.take(left));
             it.decay(at(time + 49));
-            assert_eq!(it.count(), count, "after {time}");
+            assert_eq!(it.count, count, "after {time}");
         }
     }
 
@@ -173,8 +163,8 @@ mod tests {
                 }
                 let last = used / 25 * 25;
                 it.decay(at(last + look));
-                assert!(look < 100 || it.count() == 0, "{it:?} at {look} after the last use");
-                assert!(look > 50 || it.count() > 0, "{it:?} at {look} after the last use");
+                assert!(look < 100 || it.count == 0, "{it:?} at {look} after the last use");
+                assert!(look > 50 || it.count > 0, "{it:?} at {look} after the last use");
             }
         }
     }
@@ -187,7 +177,7 @@ mod tests {
             let mut once = often;
             (1..=last).for_each(|time| often.decay(at(time)));
             once.decay(at(last));
-            assert_eq!((often.count(), often.next_decay()), (once.count(), once.next_decay()), "at {last}");
+            assert_eq!((often.count, often.ends), (once.count, once.ends), "at {last}");
         }
     }
 }

@@ -22,11 +22,12 @@ use crate::{
 /// All reservations.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Reservations {
-    partitions: ForPartitions,
+    /// The slots that are held back for partitions.
+    pub(super) partitions: ForPartitions,
     labels: Reservation,
     levels: [Reservation; Level::COUNT],
     /// Time when any of them may shrink by itself; never, where nothing is held back.
-    next_decay: Timestamp,
+    pub(super) next_decay: Timestamp,
 }
 
 impl Reservations {
@@ -34,13 +35,9 @@ impl Reservations {
         Self { next_decay: Timestamp::NEVER, ..Self::default() }
     }
 
-    pub(super) const fn next_decay(&self) -> Timestamp {
-        self.next_decay
-    }
-
     /// Returns how many slots are held back for requests more important than `level`.
     fn above(&self, level: Level) -> usize {
-        self.levels[..level.index()].iter().map(Reservation::count).sum()
+        self.levels[..level.index()].iter().map(|it| it.count).sum()
     }
 
     fn all(&self) -> impl Iterator<Item = &Reservation> {
@@ -52,18 +49,13 @@ impl Reservations {
     }
 
     fn find_next_decay(&mut self) {
-        let next = self.all().map(Reservation::next_decay).min().unwrap_or(Timestamp::NEVER);
+        let next = self.all().map(|it| it.ends).min().unwrap_or(Timestamp::NEVER);
         self.next_decay = next.min(self.partitions.next_decay());
-    }
-
-    /// The slots that are held back for partitions.
-    pub(super) const fn partitions(&self) -> &ForPartitions {
-        &self.partitions
     }
 
     /// Returns how many slots are held back for labels, and for requests more important than `level`.
     pub(super) fn slots_for_labels(&self) -> usize {
-        self.labels.count()
+        self.labels.count
     }
 
     pub(super) fn slots_above(&self, level: Level, limit: usize) -> usize {
@@ -138,16 +130,16 @@ mod tests {
     impl Reservations {
         /// Asserts that no more is held back than the limit allows, and that nothing is for ever.
         pub(in crate::capacity) fn check_all(&self, limit: usize) {
-            let next = self.all().map(Reservation::next_decay).min().unwrap_or(Timestamp::NEVER);
+            let next = self.all().map(|it| it.ends).min().unwrap_or(Timestamp::NEVER);
             assert_eq!(self.next_decay, next.min(self.partitions.next_decay()), "the next decay is known");
-            assert!(self.all().map(Reservation::count).all(|count| count <= most_slots(limit)), "{self:?}");
-            assert!(self.partitions.count() <= (limit / 4).max(1), "{self:?}");
-            assert!(self.all().all(|it| it.count() == 0 || it.next_decay() != Timestamp::NEVER), "{self:?}");
+            assert!(self.all().map(|it| it.count).all(|count| count <= most_slots(limit)), "{self:?}");
+            assert!(self.partitions.total <= (limit / 4).max(1), "{self:?}");
+            assert!(self.all().all(|it| it.count == 0 || it.ends != Timestamp::NEVER), "{self:?}");
         }
 
         /// Whether anything is held back where no request can wait.
         pub(in crate::capacity) fn are_for_labels_or_levels(&self) -> bool {
-            self.labels.count() + self.levels.iter().map(Reservation::count).sum::<usize>() > 0
+            self.labels.count + self.levels.iter().map(|it| it.count).sum::<usize>() > 0
         }
     }
 }

@@ -157,22 +157,22 @@ impl WaitQueue {
     }
 
     pub(crate) fn get(&self, key: Key) -> &Waiter {
-        self.flows.get(key)
+        self.flows.waiters.get(key)
     }
 
     /// Like `get`, for a key that may be stale.
     pub(crate) fn find(&self, key: Key) -> Option<&Waiter> {
-        self.flows.find(key)
+        self.flows.waiters.find(key)
     }
 
     /// Returns all places that are in use.
     pub(crate) fn keys(&self) -> Vec<Key> {
-        self.flows.keys()
+        self.flows.waiters.keys()
     }
 
     /// Returns how many places are in use, including those of waiters that were answered and have not asked yet.
     pub(crate) const fn entries(&self) -> usize {
-        self.flows.len()
+        self.flows.waiters.len()
     }
 
     /// Adds a waiter that stands nowhere yet; `None` where four billion wait already. `forgotten` and `newest` are
@@ -197,7 +197,7 @@ impl WaitQueue {
         range: (u64, u64),
     ) -> Option<Key> {
         let key = self.insert(now, ask, label, range)?;
-        let waiter = self.flows.get_mut(key);
+        let waiter = self.flows.waiters.get_mut(key);
         (waiter.stage, waiter.marks) = (Stage::Granted { in_flight, until: None }, marks);
         Some(key)
     }
@@ -212,7 +212,7 @@ impl WaitQueue {
         let run = ask.subject.and_then(|subject| Some((subject.namespace, subject.run?)));
         let run = run.map_or(RunId::NONE, |(namespace, run)| self.runs.join(namespace, run, forgotten));
         self.sequence += 1;
-        let key = self.flows.insert(Waiter::new(ask, label, run, self.sequence, now));
+        let key = self.flows.waiters.insert(Waiter::new(ask, label, run, self.sequence, now));
         if key.is_none() {
             self.runs.leave(run, newest);
         }
@@ -232,7 +232,7 @@ impl WaitQueue {
     ) {
         self.flows.enlist(key, stage, flow_tag);
         *(if stage == Stage::Line { &mut self.in_line } else { &mut self.at_gate }) += 1;
-        let waiter = self.flows.get_mut(key);
+        let waiter = self.flows.waiters.get_mut(key);
         waiter.claim = claim;
         self.in_room[waiter.partition.index()] += usize::from(claim != Claim::None);
         self.begin_wait(now, key, stage, own, in_room);
@@ -244,7 +244,7 @@ impl WaitQueue {
         if self.in_line == 0 {
             self.last_empty = now;
         }
-        let until = match self.flows.get(key).stage {
+        let until = match self.flows.waiters.get(key).stage {
             Stage::Granted { until, .. } => until,
             _ => None,
         };
@@ -253,14 +253,14 @@ impl WaitQueue {
         self.flows.enlist_again(key, flow_tag);
         self.begin_wait(now, key, Stage::Line, own, None);
         if let Some(until) = until {
-            self.flows.get_mut(key).deadline = until;
+            self.flows.waiters.get_mut(key).deadline = until;
             self.deadlines.set(key.index, until);
         }
     }
 
     /// Takes a waiter out of the line or the gate, unless its wait ended before.
     pub(crate) fn leave(&mut self, key: Key) -> Option<Left> {
-        let &Waiter { stage, claim, partition, label, run, marks, .. } = self.flows.get(key);
+        let &Waiter { stage, claim, partition, label, run, marks, .. } = self.flows.waiters.get(key);
         match stage {
             Stage::Line => self.in_line -= 1,
             Stage::Gate => self.at_gate -= 1,
@@ -273,7 +273,7 @@ impl WaitQueue {
         }
         self.runs.end_wait(run);
         self.deadlines.remove(key.index);
-        let waiter = self.flows.get_mut(key);
+        let waiter = self.flows.waiters.get_mut(key);
         (waiter.deadline, waiter.claim) = (Timestamp::NEVER, Claim::None);
         Some(Left { label, is_over_quota: !marks.is_empty(), start })
     }
@@ -288,7 +288,7 @@ impl WaitQueue {
     /// Forgets a waiter that stands nowhere any more. `newest` is the newest entry of the journal.
     pub(crate) fn remove(&mut self, key: Key, newest: u64) {
         self.runs.leave(self.get(key).run, newest);
-        self.flows.remove(key);
+        self.flows.waiters.remove(key);
     }
 
     /// Returns the waiter of a partition whose turn it is, and its rank among those of other partitions: smaller is
@@ -342,29 +342,29 @@ impl WaitQueue {
 
     /// Gives a waiter that left the line its slot.
     pub(crate) fn grant(&mut self, key: Key, in_flight: u32, until: Timestamp, marks: Marks) {
-        let waiter = self.flows.get_mut(key);
+        let waiter = self.flows.waiters.get_mut(key);
         (waiter.stage, waiter.marks) = (Stage::Granted { in_flight, until: Some(until) }, marks);
     }
 
     /// Gives a waiter that left the line its rejection.
     pub(crate) fn reject(&mut self, key: Key, refusal: Refusal) {
-        self.flows.get_mut(key).stage = Stage::Refused(refusal);
+        self.flows.waiters.get_mut(key).stage = Stage::Refused(refusal);
     }
 
     /// Marks what a waiter is beyond of, and what would have become of it.
     pub(crate) fn mark(&mut self, key: Key, marks: Marks, dry_run: DryRunOutcome) {
-        let waiter = self.flows.get_mut(key);
+        let waiter = self.flows.waiters.get_mut(key);
         (waiter.marks, waiter.dry_run) = (marks, dry_run);
     }
 
     /// Notes what would have become of a waiter.
     pub(crate) fn take_along(&mut self, key: Key, dry_run: DryRunOutcome) {
-        self.flows.get_mut(key).dry_run = dry_run;
+        self.flows.waiters.get_mut(key).dry_run = dry_run;
     }
 
     /// Takes the marks of a waiter that gives its slot back.
     pub(crate) fn unmark(&mut self, key: Key) {
-        self.flows.get_mut(key).marks = Marks::NONE;
+        self.flows.waiters.get_mut(key).marks = Marks::NONE;
     }
 
     /// Stops the turns of a label, or lets it have them again.
@@ -380,7 +380,7 @@ impl WaitQueue {
     /// Returns a waiter whose wait is over by now.
     pub(crate) fn expired(&self, now: Timestamp) -> Option<Key> {
         let (_, index) = self.deadlines.first().filter(|&(at, _)| at <= now)?;
-        Some(self.flows.key(index))
+        Some(self.flows.waiters.key(index))
     }
 
     /// Returns when the next wait is over.

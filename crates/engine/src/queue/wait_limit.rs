@@ -58,7 +58,7 @@ impl WaitQueue {
         own: Option<Duration>,
         in_room: Option<Duration>,
     ) {
-        let partition = self.flows.get(key).partition;
+        let partition = self.flows.waiters.get(key).partition;
         let wait = match in_room {
             Some(_) => in_room,
             None if stage == Stage::Line => self.wait_limit(now, partition),
@@ -66,7 +66,7 @@ impl WaitQueue {
         };
         let has_line = !matches!(self.line.places, Places::Exactly(0));
         let together = own.into_iter().chain(self.line.wait.filter(|_| has_line || in_room.is_none()));
-        let waiter = self.flows.get_mut(key);
+        let waiter = self.flows.waiters.get_mut(key);
         let ends = wait.map(|wait| now.after(wait)).into_iter().chain(together.map(|wait| waiter.since.after(wait)));
         waiter.deadline = ends.min().unwrap_or(Timestamp::NEVER).min(waiter.caller_deadline);
         self.deadlines.set(key.index, waiter.deadline);
@@ -75,7 +75,7 @@ impl WaitQueue {
     /// Notes for how long the waiter whose turn it is has waited, which the discipline may go by.
     pub(super) fn note_wait(&mut self, now: Timestamp, key: Key) {
         if let Discipline::BurstCredit { longest, standing, credit } = self.discipline {
-            let &Waiter { since, partition, .. } = self.flows.get(key);
+            let &Waiter { since, partition, .. } = self.flows.waiters.get(key);
             // Where no request may wait for longer, half of that is a sign that the overload goes on.
             let had_to_wait = now.since(since) > standing.max(self.two_turns) / 2;
             self.allowances[partition.index()].served(now, had_to_wait, credit.max(longest));

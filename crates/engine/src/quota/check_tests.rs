@@ -38,7 +38,7 @@ impl Quotas {
     }
 
     pub(crate) const fn active(&self) -> usize {
-        self.labels.active()
+        self.labels.active
     }
 
     /// Returns the labels that are known by name, and the shared entries that are in use.

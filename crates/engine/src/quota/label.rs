@@ -22,24 +22,24 @@ pub(super) const NOT_LISTED: u32 = u32::MAX;
 #[derive(Debug)]
 pub(crate) struct Label {
     /// The class of work whose rules hold for it.
-    pub(super) class: RuleClassId,
+    pub(crate) class: RuleClassId,
     pub(super) namespace: Box<str>,
     pub(super) name: Box<str>,
     /// Whether the entry stands for labels of any namespace but the empty one.
     pub(super) spans_namespaces: bool,
-    pub(super) rule: LabelRule,
+    pub(crate) rule: LabelRule,
     /// Counts for the label, if its class has rules.
     pub(super) key_meters: Option<Box<KeyMeters>>,
     /// Running requests of the label above which further ones wait: its caps, and the slots of its workers where these
     /// bind.
-    pub(super) cap: usize,
-    pub(super) running: usize,
+    pub(crate) cap: usize,
+    pub(crate) running: usize,
     /// Running requests of the label that run over the limit.
     pub(super) over_limit: usize,
     /// Time since a request of the label ended.
-    pub(super) stall: Stall,
+    pub(crate) stall: Stall,
     /// Waiters of the label, in line and at the gate.
-    pub(super) waiting: usize,
+    pub(crate) waiting: usize,
     /// Waiters and running requests of the label that are beyond what observing rules allow.
     pub(super) over_quota: usize,
     pub(super) over_quota_running: usize,
@@ -79,45 +79,12 @@ impl Label {
         }
     }
 
-    /// Returns the class of work whose rules hold for the label.
-    pub(crate) const fn class(&self) -> RuleClassId {
-        self.class
-    }
-
     pub(crate) fn namespace(&self) -> &str {
         &self.namespace
     }
 
     pub(crate) fn name(&self) -> &str {
         &self.name
-    }
-
-    /// Returns what the settings say of the label: its cap, and its weight.
-    pub(crate) const fn rule(&self) -> LabelRule {
-        self.rule
-    }
-
-    pub(crate) const fn weight(&self) -> u32 {
-        self.rule.weight
-    }
-
-    /// Returns how many requests of the label may run before further ones wait.
-    pub(crate) const fn cap(&self) -> usize {
-        self.cap
-    }
-
-    pub(crate) const fn running(&self) -> usize {
-        self.running
-    }
-
-    /// Returns how many requests of the label wait, in line and at the gate.
-    pub(crate) const fn waiting(&self) -> usize {
-        self.waiting
-    }
-
-    /// Returns since when no request of the label ended.
-    pub(crate) const fn stall(&self) -> Stall {
-        self.stall
     }
 
     /// Returns how many slots the workers of the label have and how many of these workers are active, if it has any.
@@ -139,7 +106,7 @@ impl Label {
 
     /// Computes anew how many requests of the label may run.
     pub(super) fn find_cap(&mut self, workers_bind: bool) {
-        let slots = self.workers.as_ref().filter(|_| workers_bind).map_or(usize::MAX, |it| it.slots());
+        let slots = self.workers.as_ref().filter(|_| workers_bind).map_or(usize::MAX, |it| it.slots);
         let rule = self.key_meters.as_ref().map_or(usize::MAX, |key_meters| key_meters.waits_at());
         self.cap = self.rule.cap.unwrap_or(usize::MAX).min(slots).min(rule);
     }

@@ -30,7 +30,7 @@ use crate::{
 /// All labels.
 #[derive(Debug)]
 pub(super) struct Labels {
-    plan: LabelPlan,
+    pub(super) plan: LabelPlan,
     entries: Vec<Label>,
     /// The entries that have a name.
     names: HashTable<Name>,
@@ -43,7 +43,7 @@ pub(super) struct Labels {
     /// Entries for requests without a label, besides the default one.
     unlabelled: usize,
     /// Labels that run or wait.
-    active: usize,
+    pub(super) active: usize,
     /// Times that a label was forgotten, and times that a label found no room.
     pub(super) evicted: u64,
     pub(super) overflowed: u64,
@@ -118,10 +118,6 @@ impl Labels {
         self.is_overflow(id) || !self.get(id).name.is_empty()
     }
 
-    pub(super) const fn plan(&self) -> &LabelPlan {
-        &self.plan
-    }
-
     pub(super) fn get(&self, id: LabelId) -> &Label {
         &self.entries[id.index() as usize]
     }
@@ -141,10 +137,6 @@ impl Labels {
     /// Returns how many labels are known by name, once for each class of rules.
     pub(super) const fn known(&self) -> usize {
         self.entries.len() - 1 - self.last_fixed.index() as usize - self.unlabelled
-    }
-
-    pub(super) const fn active(&self) -> usize {
-        self.active
     }
 
     /// Returns the label of this name, which is made if it is new.

@@ -87,28 +87,28 @@ impl Quotas {
     /// Whether any rule is or was counted for all instances.
     #[inline]
     pub(crate) const fn has_shared_rules(&self) -> bool {
-        self.rules.are_shared()
+        self.rules.are_shared
     }
 
     /// Whether any rule observes.
     #[inline]
     pub(crate) const fn has_observing_rules(&self) -> bool {
-        self.rules.observe()
+        self.rules.observes
     }
 
     /// Returns what the settings say of labels, and of rules.
     pub(crate) const fn plans(&self) -> (&LabelPlan, &RulesPlan) {
-        (self.labels.plan(), self.rules.plan())
+        (&self.labels.plan, &self.rules.plan)
     }
 
     /// Returns what shared rules do without their store, each word once.
     pub(crate) fn without_store(&self) -> Vec<&'static str> {
-        self.rules.plan().without_store()
+        self.rules.plan.without_store()
     }
 
     /// Returns what the settings say of labels.
     pub(crate) const fn label_plan(&self) -> &LabelPlan {
-        self.labels.plan()
+        &self.labels.plan
     }
 
     /// Returns how many classes have rules, that of all other classes included; 0 if there are no rules.
@@ -200,12 +200,12 @@ impl Quotas {
 
     /// Returns how long a request of a label may wait at the gate and in line together, if that is bounded.
     pub(crate) fn longest_wait(&self, id: LabelId) -> Option<Duration> {
-        self.labels.plan().wait.filter(|_| self.labels.is_explicit(id))
+        self.labels.plan.wait.filter(|_| self.labels.is_explicit(id))
     }
 
     /// Whether several labels run or wait.
     pub(crate) const fn are_several_active(&self) -> bool {
-        self.labels.active() > 1
+        self.labels.active > 1
     }
 
     /// Whether a label runs less than its fair share of the limit: what it may run where all active labels run as much.
@@ -242,13 +242,13 @@ impl Quotas {
 
     /// Returns each rule that counts a label, and the two bounds that are set elsewhere.
     pub(crate) fn rules_of(&self, now: Timestamp, label: &Label) -> Vec<RuleSnapshot> {
-        let when_full = if self.labels.plan().caps_reject { WhenFull::Reject } else { WhenFull::Queue };
-        let own = label.rule().cap.map(|cap| RuleSnapshot {
+        let when_full = if self.labels.plan.caps_reject { WhenFull::Reject } else { WhenFull::Queue };
+        let own = label.rule.cap.map(|cap| RuleSnapshot {
             when_full: when_full.as_str().into(),
-            ..RuleSnapshot::cap("label_cap", cap, label.running(), "labels")
+            ..RuleSnapshot::cap("label_cap", cap, label.running, "labels")
         });
-        let workers = label.workers().filter(|_| self.labels.plan().enforce_workers);
-        let slots = workers.map(|it| RuleSnapshot::cap("worker_slots", it.slots(), label.running(), "workers"));
+        let workers = label.workers().filter(|_| self.labels.plan.enforce_workers);
+        let slots = workers.map(|it| RuleSnapshot::cap("worker_slots", it.slots, label.running, "workers"));
         self.rules.view(now, label).into_iter().chain(own).chain(slots).collect()
     }
 

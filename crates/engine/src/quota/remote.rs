@@ -14,7 +14,7 @@ impl Quotas {
     /// Returns the rules that requests of a label have to ask for before they run.
     #[inline]
     pub(crate) fn remote_rules(&self, id: LabelId) -> Option<&Arc<SharedRules>> {
-        if self.has_shared_rules() { self.label(id).remote().map(Remote::rules) } else { None }
+        if self.has_shared_rules() { self.label(id).remote().map(|it| &it.rules) } else { None }
     }
 
     /// Notes that a request of a label was told that a shared rule has no room, until a time if that is known. Returns
@@ -26,7 +26,7 @@ impl Quotas {
         until: Option<Timestamp>,
     ) -> Option<ExhaustedRule> {
         let remote = self.labels.get_mut(id).remote_mut()?;
-        let (index, rule) = remote.rules().find(counts)?;
+        let (index, rule) = remote.rules.find(counts)?;
         let full = rule.exhausted(until);
         // Until then, no request need ask.
         remote.bar(index, until.filter(|_| full.when_full != WhenFull::Queue));
@@ -37,7 +37,7 @@ impl Quotas {
     pub(crate) fn close_remote(&mut self, id: LabelId, counts: Counted, until: Timestamp) {
         let Some(remote) = self.labels.get_mut(id).remote_mut() else { return };
         // Where there is no such rule any more, nothing is known of the present rules: the label asks for them anew.
-        let found = remote.rules().find(counts).filter(|(_, rule)| rule.when_full == WhenFull::Queue);
+        let found = remote.rules.find(counts).filter(|(_, rule)| rule.when_full == WhenFull::Queue);
         if let Some((rule, _)) = found {
             remote.close(rule, until);
         }
@@ -65,10 +65,10 @@ impl Quotas {
     /// request that is admitted without it says nothing.
     pub(crate) fn note_answer(&mut self, id: LabelId, unanswered: Option<Timestamp>, all_answered: bool) -> bool {
         let Some(remote) = self.labels.get_mut(id).remote_mut() else { return false };
-        if unanswered.is_none() && all_answered && remote.unanswered().is_none() {
+        if unanswered.is_none() && all_answered && remote.unanswered.is_none() {
             return false;
         }
-        let says = remote.rules().closes().is_some();
+        let says = remote.rules.closes().is_some();
         if says {
             remote.note_answer(unanswered);
         }

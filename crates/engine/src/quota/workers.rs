@@ -16,8 +16,8 @@ const REMEMBERED: Duration = Duration::from_secs(600);
 #[derive(Debug, Default)]
 pub(crate) struct Workers {
     list: Vec<Worker>,
-    slots: usize,
-    active: usize,
+    pub(crate) slots: usize,
+    pub(crate) active: usize,
 }
 
 #[derive(Debug)]
@@ -30,16 +30,6 @@ struct Worker {
 }
 
 impl Workers {
-    /// Returns how many requests all active workers can take.
-    pub(crate) const fn slots(&self) -> usize {
-        self.slots
-    }
-
-    /// Returns how many workers are active.
-    pub(crate) const fn active(&self) -> usize {
-        self.active
-    }
-
     /// Whether no worker is there, and none was lately.
     pub(crate) const fn is_empty(&self) -> bool {
         self.list.is_empty()
@@ -118,18 +108,18 @@ mod tests {
         let at = |seconds| Timestamp::ZERO.after(Duration::from_secs(seconds));
         let mut workers = Workers::default();
         assert!(workers.report("a", 3, at(10)) && workers.report("b", 4, at(20)));
-        assert_eq!((workers.slots(), workers.active()), (7, 2));
+        assert_eq!((workers.slots, workers.active), (7, 2));
         workers.report("a", 0, at(12));
-        assert_eq!((workers.slots(), workers.active()), (4, 2));
+        assert_eq!((workers.slots, workers.active), (4, 2));
         assert_eq!(workers.sweep(at(11)), at(12));
         assert_eq!(workers.sweep(at(20)), at(612), "both are silent and remembered");
-        assert_eq!((workers.slots(), workers.active(), workers.is_empty()), (0, 0, false));
+        assert_eq!((workers.slots, workers.active, workers.is_empty()), (0, 0, false));
         workers.sweep(at(620));
         assert!(workers.is_empty());
         workers.report("c", usize::MAX, at(700));
         workers.report("d", usize::MAX, at(700));
-        assert_eq!(workers.slots(), usize::MAX);
+        assert_eq!(workers.slots, usize::MAX);
         workers.remove("c");
-        assert_eq!(workers.active(), 1);
+        assert_eq!(workers.active, 1);
     }
 }

@@ -8,23 +8,13 @@ pub(super) struct ClassesSeen {
     /// A bit for each class of rules.
     classes: [u64; 4],
     /// Requests that had come when the settings were taken.
-    before: u64,
+    pub(super) before: u64,
 }
 
 impl ClassesSeen {
     /// Notes that a request has this class.
     pub(super) const fn note(&mut self, class: RuleClassId) {
         self.classes[class.index() >> 6] |= 1 << (class.index() & 63);
-    }
-
-    /// Begins anew, after this number of requests.
-    pub(super) const fn begin(&mut self, requests: u64) {
-        self.before = requests;
-    }
-
-    /// Returns how many requests had come when the settings were taken.
-    pub(super) const fn before(&self) -> u64 {
-        self.before
     }
 
     pub(super) const fn has(&self, class: RuleClassId) -> bool {

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use super::followed::Candidate;
 use super::{
     Counts, Health, HealthInputs, LabelWindow, LastSeconds, Telemetry,
     health::Judge,
@@ -21,10 +20,10 @@ const ENOUGH: u64 = 5;
 #[derive(Debug, Default)]
 pub(super) struct HealthState {
     partitions: Vec<Recent>,
-    labels: WindowsByLabel,
-    judge: Judge,
+    pub(super) labels: WindowsByLabel,
+    pub(super) judge: Judge,
     /// Whether requests wait longer than before, as a history says.
-    are_waits_longer: bool,
+    pub(super) are_waits_longer: bool,
     /// Partitions whose callers left, most of them, while the handle was busy.
     have_left: BTreeSet<PartitionId>,
 }
@@ -77,22 +76,6 @@ impl HealthState {
             (is_throttled, leaves),
             partitions.map(|((recent, counts), partition)| recent.since(now, counts, of_partition(partition))),
         );
-    }
-
-    pub(super) const fn begin(&mut self, now: Timestamp) {
-        self.judge.begin(now);
-    }
-
-    pub(super) const fn note_waits(&mut self, are_longer: bool) {
-        self.are_waits_longer = are_longer;
-    }
-
-    pub(super) fn label_score(&self, now: Timestamp, label: LabelId, totals: &Totals) -> Option<f64> {
-        self.labels.score(now, label, totals)
-    }
-
-    pub(super) fn busiest_labels(&self) -> &[Candidate] {
-        self.labels.busiest()
     }
 }
 

@@ -114,7 +114,7 @@ pub(super) struct WindowsByLabel {
     leading: [Leaders; Most::ALL.len()],
     found: [Leaders; Most::ALL.len()],
     /// The labels with the most requests among those that were noted last.
-    busiest: Vec<Candidate>,
+    pub(super) busiest: Vec<Candidate>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -237,11 +237,6 @@ impl WindowsByLabel {
             self.busiest.truncate(BUSIEST - 1);
             self.busiest.insert(place, it);
         }
-    }
-
-    /// Returns the labels with the most requests among those that were noted last, the busiest first.
-    pub(super) fn busiest(&self) -> &[Candidate] {
-        &self.busiest
     }
 
     /// Returns what became of the requests of a label, if it was noted, given how many of them run.

@@ -89,7 +89,7 @@ impl Telemetry {
     pub(crate) fn replace(&mut self, partitions: usize, decisions: usize) {
         self.reloads += 1;
         self.grow(partitions);
-        self.classes_seen.begin(self.counts.iter().map(|it| it.arrived).sum());
+        self.classes_seen.before = self.counts.iter().map(|it| it.arrived).sum();
         self.journal.resize(decisions);
     }
 
@@ -157,10 +157,10 @@ impl Telemetry {
                 self.totals_mut(LabelId::DEFAULT).rejected[RejectionKind::of(reason) as usize] += count;
                 self.count_rejected_plainly(partition, reason, count);
             }
-            Event::Waits { are_longer } => self.health.note_waits(are_longer),
+            Event::Waits { are_longer } => self.health.are_waits_longer = are_longer,
             Event::Changed(event) => {
                 if let ChangeEvent::Stall(_) = event {
-                    self.health.begin(now);
+                    self.health.judge.begin(now);
                 }
                 self.journal.changed(now, event, gauges);
             }
@@ -258,7 +258,7 @@ impl Telemetry {
 
     /// Returns the entry before which the journal holds no decision any more, and the newest entry.
     pub(crate) const fn journal_range(&self) -> (u64, u64) {
-        (self.journal.forgotten_until(), self.journal.sequence())
+        (self.journal.forgotten_until(), self.journal.sequence)
     }
 
     #[inline(always)]
@@ -298,7 +298,7 @@ impl Telemetry {
 
     /// Counts from zero for an entry of labels that has another name from now on.
     pub(crate) fn name(&mut self, label: LabelId, name: Named<'_>, plans: (&LabelPlan, &RulesPlan)) {
-        *self.totals_mut(label) = Totals { named_from: self.journal.sequence() + 1, ..Totals::default() };
+        *self.totals_mut(label) = Totals { named_from: self.journal.sequence + 1, ..Totals::default() };
         self.label_metrics.find(label, name, plans);
     }
 
@@ -351,7 +351,7 @@ impl Telemetry {
 
     /// Returns how many requests have come since the settings were taken.
     pub(crate) fn requests_since_reload(&self) -> u64 {
-        self.counts.iter().map(|it| it.arrived).sum::<u64>() - self.classes_seen.before()
+        self.counts.iter().map(|it| it.arrived).sum::<u64>() - self.classes_seen.before
     }
 
     /// Whether any request had this class of rules.

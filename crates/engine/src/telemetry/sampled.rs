@@ -119,9 +119,9 @@ impl Telemetry {
             |it: &Candidate| totals.get(it.label.index() as usize).filter(|totals| totals.named_from == it.named_from);
         followed.score(|it| {
             let totals = is_known(it)?;
-            Some(health.label_score(now, it.label, totals).unwrap_or(0.0))
+            Some(health.labels.score(now, it.label, totals).unwrap_or(0.0))
         });
-        for candidate in health.busiest_labels() {
+        for candidate in &health.labels.busiest {
             let Some((row, before)) = followed.offer(now, *candidate) else { continue };
             rejected_by.clear(row);
             let place = usize::from(row);

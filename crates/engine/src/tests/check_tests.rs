@@ -33,7 +33,7 @@ impl Engine {
         let standing = || live.iter().filter(|(_, waiter)| matches!(waiter.stage, Stage::Line | Stage::Gate));
         for id in self.quotas.ids() {
             let waiting = standing().filter(|(_, waiter)| waiter.label == id).count();
-            assert_eq!(self.quotas.label(id).waiting(), waiting, "a label's waiters are counted");
+            assert_eq!(self.quotas.label(id).waiting, waiting, "a label's waiters are counted");
         }
         assert_eq!(self.capacity.over_limit(), self.quotas.over_limit(), "what runs over the limit has a label");
         self.check_holders(&live);
@@ -57,7 +57,7 @@ impl Engine {
     fn check_holders(&self, live: &[(Key, &Waiter)]) {
         let granted = live.iter().filter(|(_, waiter)| matches!(waiter.stage, Stage::Granted { .. }));
         let mut holders: Vec<Holder> = granted.map(|(_, it)| it.holder()).collect();
-        let by_label: usize = self.quotas.ids().map(|id| self.quotas.label(id).running()).sum();
+        let by_label: usize = self.quotas.ids().map(|id| self.quotas.label(id).running).sum();
         let all = self.capacity.running() + self.capacity.over_limit();
         assert_eq!(all, by_label, "running requests have a label");
         if self.slot_ttl.time_to_live().is_some() {
@@ -65,19 +65,19 @@ impl Engine {
             assert_eq!(all, holders.len(), "every slot has a holder");
             for id in self.quotas.ids() {
                 let running = holders.iter().filter(|holder| holder.label == id).count();
-                assert_eq!(self.quotas.label(id).running(), running, "a label's slots are counted");
+                assert_eq!(self.quotas.label(id).running, running, "a label's slots are counted");
             }
         }
         let at_most = |sum: usize, found: usize| assert!(found <= sum, "what was granted is counted as running");
         for id in self.quotas.ids() {
-            at_most(self.quotas.label(id).running(), holders.iter().filter(|it| it.label == id).count());
+            at_most(self.quotas.label(id).running, holders.iter().filter(|it| it.label == id).count());
         }
         holders.retain(|holder| !holder.marks.has(Marks::OVER_LIMIT));
         for (level, running) in self.capacity.levels().into_iter().enumerate() {
             at_most(running, holders.iter().filter(|it| it.level.index() == level).count());
         }
         for (partition, it) in self.capacity.partitions() {
-            at_most(it.running(), holders.iter().filter(|holder| holder.partition == partition).count());
+            at_most(it.running, holders.iter().filter(|holder| holder.partition == partition).count());
         }
     }
 }

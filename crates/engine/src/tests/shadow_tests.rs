@@ -121,7 +121,7 @@ impl Scene {
         let label = LABELS[self.dice.roll(3)];
         let subject = self.dice.one_in(2).then_some(Subject::new("ns", label, None));
         let ask = Ask { class, subject, ..Ask::of(partition) };
-        let observes = self.engine.capacity.partition(partition).observes();
+        let observes = self.engine.capacity.partition(partition).plan.observes;
         let waits = self.dice.one_in(2);
         let arrival = if waits {
             self.engine.arrive(self.now, &ask)
@@ -205,7 +205,7 @@ impl Scene {
         assert!(snapshot.partitions.iter().all(|it| it.in_flight_over_limit == 0));
         assert!(snapshot.shadow.is_none_or(|shadow| shadow.in_flight == 0), "the shadow law counts nobody");
         for id in self.engine.quotas.ids() {
-            assert_eq!((self.engine.quotas.label(id).running(), self.engine.quotas.marks(id)), (0, (0, 0, 0)));
+            assert_eq!((self.engine.quotas.label(id).running, self.engine.quotas.marks(id)), (0, (0, 0, 0)));
         }
         for label in self.engine.all_labels() {
             let caps = label.rules.iter().filter(|rule| !rule.rule.contains("per_minute"));

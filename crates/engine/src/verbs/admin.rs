@@ -92,7 +92,7 @@ impl Engine {
 
     /// Returns how many partitions there would be with these settings, those included that are gone.
     pub fn partitions_with(&self, plan: &Plan) -> usize {
-        let known = |it: &&PartitionPlan| self.capacity.partitions().any(|(_, known)| *known.name() == it.name);
+        let known = |it: &&PartitionPlan| self.capacity.partitions().any(|(_, known)| known.plan.name == it.name);
         self.capacity.len() + plan.partitions.iter().filter(|it| !known(it)).count()
     }
 
@@ -111,7 +111,7 @@ impl Engine {
         let controller = &mut self.controller;
         self.quotas.replace(now, labels, rules, |name| controller.class(name));
         for label in self.quotas.ids() {
-            self.queue.weigh(label, self.quotas.label(label).weight());
+            self.queue.weigh(label, self.quotas.label(label).rule.weight);
             self.queue.throttle(label, self.quotas.is_full(label));
         }
         self.telemetry.replace(self.capacity.len(), journal);

@@ -48,12 +48,12 @@ impl Engine {
         let (ahead, slots, stall) = match reason {
             Reason::LabelCap | Reason::LabelQueueFull => {
                 let label = self.quotas.label(label);
-                let ahead = (label.running() + label.waiting() + 1).saturating_sub(label.cap());
-                (ahead.max(1), label.cap(), label.stall())
+                let ahead = (label.running + label.waiting + 1).saturating_sub(label.cap);
+                (ahead.max(1), label.cap, label.stall)
             }
-            _ if it.running() >= it.cap() => {
+            _ if it.running >= it.cap => {
                 let waiting = self.queue.in_line_of(partition) + self.queue.at_gate_of(partition);
-                (it.running() + waiting + 1 - it.cap(), it.cap(), it.stall())
+                (it.running + waiting + 1 - it.cap, it.cap, it.stall)
             }
             _ => {
                 let inside = running + self.queue.len();
@@ -112,7 +112,7 @@ impl Engine {
                 Blocker::new(BlockingBound::Gate, self.capacity.running() + self.queue.in_line(), bound)
             }
             Reason::LabelQueueFull => {
-                let waiting = self.quotas.label(label).waiting();
+                let waiting = self.quotas.label(label).waiting;
                 Blocker::new(BlockingBound::MaxWaiting, waiting, self.quotas.label_plan().max_waiting)
             }
             Reason::RunCap => {
@@ -124,7 +124,7 @@ impl Engine {
             }
             Reason::PartitionCap => {
                 let it = self.capacity.partition(partition);
-                Blocker::new(BlockingBound::Partition, it.running(), it.cap())
+                Blocker::new(BlockingBound::Partition, it.running, it.cap)
             }
             // These come with their rule.
             Reason::Budget | Reason::NamespaceCap | Reason::PendingFull | Reason::Rate => Blocker::NOTHING,
@@ -137,18 +137,18 @@ impl Engine {
         let it = self.capacity.partition(partition);
         if self.quotas.is_full(label) {
             let (label, binds) = (self.quotas.label(label), self.quotas.label_plan().enforce_workers);
-            let bound = label.cap();
-            let slots = label.workers().filter(|_| binds).map(|it| it.slots());
-            let by = match (label.rule().cap, slots) {
+            let bound = label.cap;
+            let slots = label.workers().filter(|_| binds).map(|it| it.slots);
+            let by = match (label.rule.cap, slots) {
                 (Some(cap), _) if cap == bound => BlockingBound::LabelCap,
                 (_, Some(slots)) if slots == bound => BlockingBound::WorkerSlots,
                 _ => BlockingBound::MaxInFlight,
             };
-            Blocker::new(by, label.running(), bound)
+            Blocker::new(by, label.running, bound)
         } else if let Some(full) = self.exhausted_rule(now, label) {
             self.blocker_of_rule(now, label, &full)
         } else if it.is_at_hard_cap() {
-            Blocker::new(BlockingBound::Partition, it.running(), it.cap())
+            Blocker::new(BlockingBound::Partition, it.running, it.cap)
         } else {
             let by = if self.capacity.is_full() { BlockingBound::Limit } else { BlockingBound::Reserved };
             Blocker::new(by, self.capacity.running(), self.capacity.limit())
@@ -180,19 +180,19 @@ impl Engine {
         let (limit, running) = (self.capacity.limit(), self.capacity.running());
         let (one, it) = (self.quotas.label(label), self.capacity.partition(ask.partition));
         let key = FlowKey { label, partition: ask.partition, level: Level::of(ask.criticality) };
-        let (in_partition, in_all) = self.queue.turns_before(now, key, one.weight());
+        let (in_partition, in_all) = self.queue.turns_before(now, key, one.rule.weight);
         let by_limit = self.estimates.wait(in_all + running.saturating_sub(limit), limit);
-        let by_share = (it.share() > 0).then(|| {
-            let beyond = it.running().saturating_sub(it.share());
-            self.estimates.wait(in_partition + beyond, it.share())
+        let by_share = (it.share > 0).then(|| {
+            let beyond = it.running.saturating_sub(it.share);
+            self.estimates.wait(in_partition + beyond, it.share)
         });
         let by_partition = match by_share {
-            Some(by_share) if it.mode() == PartitionMode::HardCap => by_share,
+            Some(by_share) if it.plan.mode == PartitionMode::HardCap => by_share,
             Some(by_share) => by_share.min(by_limit),
             None => by_limit,
         };
-        let by_cap = if one.cap() < limit {
-            self.estimates.wait((one.running() + one.waiting() + 1).saturating_sub(one.cap()), one.cap())
+        let by_cap = if one.cap < limit {
+            self.estimates.wait((one.running + one.waiting + 1).saturating_sub(one.cap), one.cap)
         } else {
             Duration::ZERO
         };

@@ -128,10 +128,10 @@ impl Engine {
         if let Some(subject) = ask.subject.as_ref().filter(|subject| !subject.label.is_empty()) {
             let plan = self.quotas.label_plan();
             let of_label = self.quotas.label(label);
-            if plan.caps_reject && of_label.rule().cap.is_some_and(|cap| of_label.running() >= cap) {
+            if plan.caps_reject && of_label.rule.cap.is_some_and(|cap| of_label.running >= cap) {
                 return stops(Reason::LabelCap);
             }
-            if of_label.waiting() >= plan.max_waiting {
+            if of_label.waiting >= plan.max_waiting {
                 return stops(Reason::LabelQueueFull);
             }
             let of_run = |run| self.queue.of_run(self.queue.find_run(subject.namespace, run));
@@ -205,6 +205,6 @@ impl Engine {
     /// nothing stops has a slot at once.
     fn was_full_just_now(&self, label: LabelId) -> bool {
         let one = self.quotas.label(label);
-        one.running() + 1 >= one.cap() && self.capacity.running() + 1 < self.capacity.limit()
+        one.running + 1 >= one.cap && self.capacity.running() + 1 < self.capacity.limit()
     }
 }

@@ -30,7 +30,7 @@ impl Engine {
         let waits = may_wait && full.when_full == WhenFull::Queue && self.line_has_room();
         let place = if waits { Ok(()) } else { Err(full.into()) };
         self.record_dry_run(now, request, place.as_ref().err());
-        let observes = self.capacity.partition(request.partition).observes();
+        let observes = self.capacity.partition(request.partition).plan.observes;
         let over = if observes { Marks::OVER_QUOTA.with(Marks::OVER_LIMIT) } else { Marks::OVER_QUOTA };
         (over, DryRunOutcome::have(place.map_err(|it: Obstacle| it.reason), || full.reason))
     }

@@ -52,7 +52,7 @@ impl Engine {
     /// requests that arrive together would get.
     pub fn lend(&mut self, borrower: Borrower, most: usize) -> u32 {
         let label = self.quotas.label(borrower.label);
-        let most = most.min(label.cap().saturating_sub(label.running()));
+        let most = most.min(label.cap.saturating_sub(label.running));
         let lent = self.capacity.room(borrower.partition, most);
         self.take_slots(&mut holder_of(borrower), lent);
         #[cfg(test)]
@@ -64,7 +64,7 @@ impl Engine {
     /// out of the settings.
     pub fn too_many(&self, borrower: Borrower, lent: u32) -> u32 {
         let label = self.quotas.label(borrower.label);
-        let of_label = label.running().saturating_sub(label.cap());
+        let of_label = label.running.saturating_sub(label.cap);
         let too_many = self.capacity.too_many(borrower.partition).max(of_label);
         u32::try_from(too_many).map_or(lent, |too_many| too_many.min(lent))
     }

@@ -88,13 +88,13 @@ impl Engine {
         let has_claim = self.is_below_share_of_line(ask.partition);
         let beyond = has_claim.then(|| self.most_beyond_share_of_line()).flatten();
         let key = FlowKey { label, partition: ask.partition, level: Level::of(ask.criticality) };
-        self.queue.victim(key, self.quotas.label(label).weight(), beyond)
+        self.queue.victim(key, self.quotas.label(label).rule.weight, beyond)
     }
 
     /// Returns what a request may count on in the room for guarantees, if nothing but a slot is in its way there.
     pub(super) fn claim_of(&self, now: Timestamp, ask: &Ask<'_>, label: LabelId) -> Option<Claim> {
         let one = self.quotas.label(label);
-        let is_label_free = one.running() + one.waiting() < one.cap() && self.exhausted_rule(now, label).is_none();
+        let is_label_free = one.running + one.waiting < one.cap && self.exhausted_rule(now, label).is_none();
         if !is_label_free || self.capacity.may_run(ask.partition, Ask::COST) {
             return None;
         }
@@ -134,12 +134,12 @@ impl Engine {
 
     /// Whether a partition may take a slot now, because it has room or because its decisions don't bind.
     pub(crate) fn is_served(&self, partition: PartitionId) -> bool {
-        self.capacity.partition(partition).observes() || self.capacity.may_run(partition, Ask::COST)
+        self.capacity.partition(partition).plan.observes || self.capacity.may_run(partition, Ask::COST)
     }
 
     /// Whether the bounds of a partition stop no request.
     pub(crate) fn lets_all_through(&self, partition: PartitionId) -> bool {
-        self.capacity.partition(partition).observes() && self.lifecycle.enforces()
+        self.capacity.partition(partition).plan.observes && self.lifecycle.enforces()
     }
 
     /// Returns the observing rule that has no room for a request of a label, which arrives or has its turn.
@@ -170,7 +170,7 @@ impl Engine {
     /// Returns what becomes of requests of a label whose shared rules can't be checked; `None` while they can.
     pub(crate) fn closes_without_store(&self, label: LabelId) -> Option<WhenFull> {
         let remote = self.quotas.label(label).remote()?;
-        let is_gone = self.outage.is_gone(self.now, remote.unanswered());
-        remote.rules().closes().filter(|_| is_gone)
+        let is_gone = self.outage.is_gone(self.now, remote.unanswered);
+        remote.rules.closes().filter(|_| is_gone)
     }
 }

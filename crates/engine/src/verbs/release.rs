@@ -178,12 +178,12 @@ impl Engine {
         };
         let of_partition = |id| {
             let it = capacity.partition(id);
-            PartitionGauges { running: it.running(), is_below_share: it.is_owed() }
+            PartitionGauges { running: it.running, is_below_share: it.is_owed() }
         };
         let of_label = |id| {
             let it = self.quotas.label(id);
             let hold = if it.mean_hold().is_zero() { usual } else { it.mean_hold() };
-            LabelGauges { running: it.running(), waiting: it.waiting(), hold }
+            LabelGauges { running: it.running, waiting: it.waiting, hold }
         };
         if telemetry.judge(now, inputs, of_partition, of_label) {
             self.note_change(now, ChangeEvent::CallersLeave);

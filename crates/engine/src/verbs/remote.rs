@@ -84,7 +84,7 @@ impl Engine {
         let (one, plan) = (self.quotas.label(label), self.quotas.label_plan());
         let of_run = (waiter.run != RunId::NONE).then(|| self.queue.of_run(waiter.run));
         let is_crowded =
-            one.waiting() >= plan.max_waiting || of_run.is_some_and(|of_run| of_run >= plan.max_waiting_per_run);
+            one.waiting >= plan.max_waiting || of_run.is_some_and(|of_run| of_run >= plan.max_waiting_per_run);
         let no_place = (!one.name().is_empty() && is_crowded) || self.queue.places(self.capacity.limit()) == 0;
         if waiter.caller_deadline <= now || (until.is_none() && no_place) {
             return Err(self.reject_remote(now, place, no_room));

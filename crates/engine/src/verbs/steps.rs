@@ -196,6 +196,6 @@ fn name_of(quotas: &Quotas, id: LabelId) -> Named<'_> {
     } else if label.name().is_empty() {
         Named::Nobody
     } else {
-        Named::Label { class: label.class(), namespace: label.namespace(), label: label.name() }
+        Named::Label { class: label.class, namespace: label.namespace(), label: label.name() }
     }
 }

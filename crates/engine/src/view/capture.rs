@@ -37,7 +37,7 @@ impl Engine {
     pub fn is_fresh(&self) -> bool {
         let unused = |(number, it): (PartitionId, &crate::capacity::Partition)| {
             let counts = self.telemetry.counts(number);
-            it.running() == 0 && counts.admitted + counts.cancelled_waiting + counts.rejected.iter().sum::<u64>() == 0
+            it.running == 0 && counts.admitted + counts.cancelled_waiting + counts.rejected.iter().sum::<u64>() == 0
         };
         let known = self.quotas.ids().any(|id| self.quotas.is_named(id));
         let is_new = !self.lifecycle.is_draining() && self.telemetry.reloads() == 0;
@@ -85,7 +85,7 @@ impl Engine {
 
     /// Returns how many requests run in each partition, those included whose slots are only counted.
     pub fn running_by_partition(&self) -> impl Iterator<Item = (PartitionId, Arc<str>, usize)> {
-        self.capacity.partitions().map(|(number, it)| (number, Arc::clone(it.name()), it.running()))
+        self.capacity.partitions().map(|(number, it)| (number, Arc::clone(&it.plan.name), it.running))
     }
 
     /// Returns the workers whose reports hold.
@@ -93,7 +93,7 @@ impl Engine {
         let labels = self.quotas.ids().filter(|&id| self.quotas.is_named(id)).map(|id| self.quotas.label(id));
         let workers = labels.filter_map(|label| Some((label, label.workers()?))).flat_map(|(label, workers)| {
             workers.reports().filter(|&(.., until)| until > self.now).map(move |(worker, slots, until)| {
-                let class = self.quotas.class_name(label.class());
+                let class = self.quotas.class_name(label.class);
                 WorkerDescription {
                     namespace: label.namespace().to_owned(),
                     label: label.name().to_owned(),
@@ -112,7 +112,7 @@ impl Engine {
         let class = self.quotas.class_name(self.quotas.class_of(class));
         let is_named = self.quotas.is_named(id);
         Description {
-            partition: self.capacity.partition(partition).name().to_string(),
+            partition: self.capacity.partition(partition).plan.name.to_string(),
             class: (!class.is_empty()).then(|| class.to_owned()),
             namespace: if is_named { label.namespace().to_owned() } else { String::new() },
             label: is_named.then(|| label.name().to_owned()),

@@ -26,7 +26,7 @@ impl Engine {
     /// Returns what became of the requests of a partition in the last seconds.
     pub(super) fn recent(&self, partition: PartitionId) -> LastSeconds {
         let it = self.capacity.partition(partition);
-        let gauges = PartitionGauges { running: it.running(), is_below_share: it.is_owed() };
+        let gauges = PartitionGauges { running: it.running, is_below_share: it.is_owed() };
         self.telemetry.last_seconds(self.now, partition, gauges)
     }
 
@@ -111,7 +111,7 @@ impl Engine {
     /// Returns the cap of that label.
     fn cap_of_worst(&self) -> Option<usize> {
         let worst = self.named_labels(Most::Rejected).next();
-        worst.map(|id| self.quotas.label(id).cap()).filter(|&cap| cap < usize::MAX)
+        worst.map(|id| self.quotas.label(id).cap).filter(|&cap| cap < usize::MAX)
     }
 
     /// Returns the name of a label with its namespace, as a sentence has it.
@@ -124,7 +124,7 @@ impl Engine {
     fn worst_label(&self) -> Option<RejectedSnapshot> {
         let id = self.named_labels(Most::Rejected).next()?;
         let label = self.quotas.label(id);
-        let window = self.telemetry.label_window(self.now, id, label.running())?;
+        let window = self.telemetry.label_window(self.now, id, label.running)?;
         let rejected = window.rejected();
         (rejected > 0).then(|| RejectedSnapshot {
             name: label.name().to_owned(),

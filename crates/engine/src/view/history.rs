@@ -52,10 +52,10 @@ impl Engine {
     /// Returns what a history notes of this moment.
     pub fn sample(&self) -> HistorySample {
         let partitions = self.capacity.partitions().map(|(number, it)| Sampled {
-            name: SampledName { name: it.name().to_string(), ..SampledName::default() },
+            name: SampledName { name: it.plan.name.to_string(), ..SampledName::default() },
             serial: number.number().into(),
-            share: it.share(),
-            in_flight: it.running(),
+            share: it.share,
+            in_flight: it.running,
             waiting: self.queue.in_line_of(number) + self.queue.at_gate_of(number),
             counts: self.telemetry.sample_partition(number),
         });
@@ -63,15 +63,15 @@ impl Engine {
             let label = self.quotas.label(followed.label);
             Sampled {
                 name: SampledName {
-                    class: self.quotas.class_name(label.class()).to_owned(),
+                    class: self.quotas.class_name(label.class).to_owned(),
                     namespace: label.namespace().to_owned(),
                     name: label.name().to_owned(),
                     overflow: self.quotas.is_overflow(followed.label),
                 },
                 serial: followed.serial,
                 share: 0,
-                in_flight: label.running(),
-                waiting: label.waiting(),
+                in_flight: label.running,
+                waiting: label.waiting,
                 counts: self.telemetry.sample_label(&followed),
             }
         });

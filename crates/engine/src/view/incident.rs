@@ -86,7 +86,7 @@ impl Engine {
             last.iter().zip(&whole.partitions).filter(|(it, _)| it.part_left() >= PART).collect();
         partitions.sort_by_key(|(recent, _)| Reverse(recent.left));
         let labels = self.named_labels(Most::Left).filter_map(|id| {
-            let window = self.telemetry.label_window(self.now, id, self.quotas.label(id).running())?;
+            let window = self.telemetry.label_window(self.now, id, self.quotas.label(id).running)?;
             (window.part_left() >= PART).then(|| (self.full_name(id), window))
         });
         let labels: Vec<_> = labels.collect();
@@ -118,9 +118,9 @@ impl Engine {
         let blocked = self.blocked_by(id, label, &ask, &rules);
         // What the handle as a whole has too few of is told of the handle.
         let own = blocked.filter(|it| !matches!(&*it.rule, "draining" | "partition" | "limit" | "reserved" | "store"));
-        (label.waiting() > 1).then(|| LongestLine {
+        (label.waiting > 1).then(|| LongestLine {
             name: self.full_name(id),
-            waiting: label.waiting(),
+            waiting: label.waiting,
             seconds: self.oldest_wait(id, label),
             rule: own.map(|it| format!("{} {}", it.rule.replace('_', " "), it.bound)),
         })
@@ -144,15 +144,15 @@ impl Engine {
         if !stuck.is_empty() {
             return stuck;
         }
-        let running = || self.capacity.partitions().filter(|(_, it)| it.running() > 0);
+        let running = || self.capacity.partitions().filter(|(_, it)| it.running > 0);
         let mut stuck: Vec<_> = running().filter(|(number, _)| self.recent(*number).held.is_stuck(usual)).collect();
-        stuck.sort_by_key(|(_, it)| Reverse(it.running()));
+        stuck.sort_by_key(|(_, it)| Reverse(it.running));
         stuck.truncate(2);
         if !stuck.is_empty() {
             return stuck.into_iter().map(|(number, _)| self.partition_holder(number, usual)).collect();
         }
         // A partition whose slots are those of one label is named by that.
-        let most = running().max_by_key(|(_, it)| it.running());
+        let most = running().max_by_key(|(_, it)| it.running);
         let partition = most.map(|(number, _)| self.partition_holder(number, usual));
         let label = of_labels(Most::Held).next();
         let label = label.filter(|label| partition.as_ref().is_some_and(|it| label.slots * 2 > it.slots));
@@ -168,18 +168,18 @@ impl Engine {
 
     fn label_holder(&self, id: LabelId, usual: Duration) -> Option<Holder> {
         let label = self.quotas.label(id);
-        let held = self.telemetry.label_window(self.now, id, label.running())?.held;
+        let held = self.telemetry.label_window(self.now, id, label.running)?.held;
         let usual = if label.mean_hold().is_zero() { usual } else { label.mean_hold() };
-        let holder = self.holder_of(self.full_name(id), label.running(), held, usual);
-        let has_most = holder.has_most || label.running() >= label.cap();
-        (label.running() > 0).then_some(Holder { has_most, ..holder })
+        let holder = self.holder_of(self.full_name(id), label.running, held, usual);
+        let has_most = holder.has_most || label.running >= label.cap;
+        (label.running > 0).then_some(Holder { has_most, ..holder })
     }
 
     fn partition_holder(&self, partition: PartitionId, usual: Duration) -> Holder {
         let it = self.capacity.partition(partition);
         let is_alone = self.capacity.partitions().filter(|(_, it)| it.is_shown()).count() == 1;
-        let name = if is_alone { String::new() } else { text::name(it.name()) };
-        self.holder_of(name, it.running(), self.recent(partition).held, usual)
+        let name = if is_alone { String::new() } else { text::name(&it.plan.name) };
+        self.holder_of(name, it.running, self.recent(partition).held, usual)
     }
 
     fn holder_of(&self, name: String, slots: usize, held: Held, usual: Duration) -> Holder {

@@ -36,9 +36,9 @@ impl Engine {
         let (partition, label, run) = record.about();
         let is_about = !self.quotas.is_named(label) || self.telemetry.is_about(label, entry);
         let label = self.quotas.label(label);
-        let names = (self.quotas.class_name(label.class()), label.namespace(), label.name());
+        let names = (self.quotas.class_name(label.class), label.namespace(), label.name());
         Names {
-            partition: self.capacity.partition(partition).name(),
+            partition: &self.capacity.partition(partition).plan.name,
             label: is_about.then_some(names),
             run: if entry < self.telemetry.journal_range().0 { None } else { self.queue.run_name(run) },
         }

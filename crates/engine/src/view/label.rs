@@ -131,7 +131,7 @@ impl Engine {
             LabelId::DEFAULT => false,
             id if self.quotas.is_overflow(id) => {
                 let totals = self.telemetry.totals(id);
-                label.running() + label.waiting() > 0 || totals.admitted + totals.rejected() > 0
+                label.running + label.waiting > 0 || totals.admitted + totals.rejected() > 0
             }
             _ => true,
         }
@@ -168,22 +168,22 @@ impl Engine {
     /// Returns the state of the label of a row, if it is still known.
     pub fn label_of_row(&self, row: &LabelRow) -> Option<LabelSnapshot> {
         let label = self.quotas.label(row.id);
-        let same = label.class() == row.class && *label.namespace() == *row.namespace && *label.name() == *row.name;
+        let same = label.class == row.class && *label.namespace() == *row.namespace && *label.name() == *row.name;
         same.then(|| self.label_snapshot(row.id, label))
     }
 
     fn label_row(&self, id: LabelId, label: &Label) -> LabelRow {
         let totals = self.telemetry.totals(id);
-        let window = self.telemetry.label_window(self.now, id, label.running());
+        let window = self.telemetry.label_window(self.now, id, label.running);
         LabelRow {
             id,
-            class: label.class(),
+            class: label.class,
             namespace: label.namespace().into(),
             name: label.name().into(),
             overflow: self.quotas.is_overflow(id),
             status: self.label_status(id, label, &self.ask_of(id, label)),
-            in_flight: label.running(),
-            waiting: label.waiting(),
+            in_flight: label.running,
+            waiting: label.waiting,
             oldest_wait_seconds: self.oldest_wait(id, label),
             admitted: totals.admitted,
             rejected: totals.rejected(),
@@ -200,28 +200,28 @@ impl Engine {
         let blocked_by = self.blocked_by(id, label, &ask, &rules);
         let wait = if blocked_by.is_none() { Some(0.0) } else { self.seconds_to_wait(&ask, id) };
         let hold = label.mean_hold().as_secs_f64();
-        let (cap, totals) = (label.cap(), self.telemetry.totals(id));
+        let (cap, totals) = (label.cap, self.telemetry.totals(id));
         let partition = self.capacity.partition(ask.partition);
-        let window = self.telemetry.label_window(self.now, id, label.running());
-        let gone = label.remote().filter(|it| self.outage.is_gone(self.now, it.unanswered()));
+        let window = self.telemetry.label_window(self.now, id, label.running);
+        let gone = label.remote().filter(|it| self.outage.is_gone(self.now, it.unanswered));
         LabelSnapshot {
-            class: self.quotas.class_name(label.class()).to_owned(),
+            class: self.quotas.class_name(label.class).to_owned(),
             namespace: label.namespace().to_owned(),
             name: label.name().to_owned(),
             overflow: self.quotas.is_overflow(id),
             status: self.label_status(id, label, &ask),
             blocked_by,
-            partition: partition.name().to_string(),
-            partition_share: partition.share(),
-            weight: label.weight(),
+            partition: partition.plan.name.to_string(),
+            partition_share: partition.share,
+            weight: label.rule.weight,
             cap: (cap != usize::MAX).then_some(cap),
-            in_flight: label.running(),
-            waiting: label.waiting(),
+            in_flight: label.running,
+            waiting: label.waiting,
             oldest_wait_seconds: self.oldest_wait(id, label),
-            drain_rate: if hold > 0.0 { label.running() as f64 / hold } else { 0.0 },
+            drain_rate: if hold > 0.0 { label.running as f64 / hold } else { 0.0 },
             estimated_wait_seconds: wait,
-            active_workers: label.workers().map(|workers| workers.active()),
-            worker_slots: label.workers().map(|workers| workers.slots()),
+            active_workers: label.workers().map(|workers| workers.active),
+            worker_slots: label.workers().map(|workers| workers.slots),
             rules,
             admitted: totals.admitted,
             rejected: totals.rejected(),
@@ -229,20 +229,20 @@ impl Engine {
             rejected_per_second: window.map_or(0.0, |it| it.per_second(it.rejected())),
             left_per_second: window.map_or(0.0, |it| it.per_second(it.left)),
             lately: window.and_then(|it| it.mostly_rejected()).map(LabelStatus::from),
-            without_store: gone.and_then(|it| it.rules().without_store()).map(Cow::Borrowed),
+            without_store: gone.and_then(|it| it.rules.without_store()).map(Cow::Borrowed),
         }
     }
 
     /// Returns what the label's next request would ask for. Its partition isn't known: where the label waits now, or
     /// the default one.
     pub(super) fn ask_of<'a>(&self, id: LabelId, label: &'a Label) -> Ask<'a> {
-        let waiter = if label.waiting() > 0 { self.queue.oldest_of(id).next() } else { None };
+        let waiter = if label.waiting > 0 { self.queue.oldest_of(id).next() } else { None };
         let subject = Subject::new(label.namespace(), label.name(), None);
         Ask { subject: Some(subject), ..Ask::of(waiter.map_or(PartitionId::DEFAULT, |waiter| waiter.partition)) }
     }
 
     pub(super) fn oldest_wait(&self, id: LabelId, label: &Label) -> f64 {
-        if label.waiting() == 0 {
+        if label.waiting == 0 {
             return 0.0;
         }
         let oldest = self.queue.oldest_of(id).map(|waiter| waiter.since).min();

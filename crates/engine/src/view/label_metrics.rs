@@ -51,9 +51,9 @@ impl Engine {
             (in_flight, waiting, None)
         } else {
             let label = metrics.entry.map(|entry| self.quotas.label(entry));
-            let workers = label.and_then(Label::workers).map(|workers| workers.slots());
+            let workers = label.and_then(Label::workers).map(|workers| workers.slots);
             let slots = metrics.cap.into_iter().chain(workers).min();
-            (label.map_or(0, Label::running), label.map_or(0, Label::waiting), slots)
+            (label.map_or(0, |it| it.running), label.map_or(0, |it| it.waiting), slots)
         };
         LabelMetricsView { name: metrics.name.clone(), counts: metrics.counts.clone(), in_flight, waiting, slots }
     }
@@ -68,7 +68,7 @@ impl Engine {
         let all = (self.capacity.running() + self.capacity.over_limit(), self.queue.len());
         own.chain(without).chain([LabelId::DEFAULT]).fold(all, |(running, waiting), id| {
             let label = self.quotas.label(id);
-            (running.saturating_sub(label.running()), waiting.saturating_sub(label.waiting()))
+            (running.saturating_sub(label.running), waiting.saturating_sub(label.waiting))
         })
     }
 }

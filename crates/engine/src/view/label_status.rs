@@ -97,16 +97,15 @@ impl Engine {
                 LabelStatus::Accepting
             };
         }
-        let slots = label.workers().map_or(usize::MAX, |workers| workers.slots());
-        if label.workers().is_some_and(|workers| workers.active() == 0) {
+        let slots = label.workers().map_or(usize::MAX, |workers| workers.slots);
+        if label.workers().is_some_and(|workers| workers.active == 0) {
             LabelStatus::NoActiveWorkers
         } else if slots == 0 {
             LabelStatus::NoSlots
-        } else if label.rule().cap.is_some_and(|cap| label.running() >= cap)
-            || self.exhausted_rule(self.now, id).is_some()
+        } else if label.rule.cap.is_some_and(|cap| label.running >= cap) || self.exhausted_rule(self.now, id).is_some()
         {
             LabelStatus::Throttled
-        } else if label.running() >= slots || !self.may_run(ask, id) && !self.lets_all_through(ask.partition) {
+        } else if label.running >= slots || !self.may_run(ask, id) && !self.lets_all_through(ask.partition) {
             LabelStatus::Saturated
         } else {
             LabelStatus::Accepting
@@ -157,7 +156,7 @@ impl Engine {
         }
         let it = self.capacity.partition(ask.partition);
         if it.is_at_hard_cap() {
-            return blocked("partition", it.running(), it.cap(), then);
+            return blocked("partition", it.running, it.cap, then);
         }
         let (used, bound) = (self.capacity.running(), self.capacity.limit());
         if self.capacity.is_full() {
@@ -169,7 +168,7 @@ impl Engine {
     /// Returns what becomes of a request that can't run: whether there is a place for it to wait, or a waiter that has
     /// to make room.
     fn then(&self, id: LabelId, label: &Label, ask: &Ask<'_>) -> &'static str {
-        let of_label = label.name().is_empty() || label.waiting() < self.quotas.label_plan().max_waiting;
+        let of_label = label.name().is_empty() || label.waiting < self.quotas.label_plan().max_waiting;
         let room = || {
             self.line_has_room()
                 || self.victim_for(ask, id).is_some()

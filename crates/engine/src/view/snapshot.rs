@@ -220,7 +220,7 @@ impl Engine {
     /// Returns the number, name and counts of each partition that is shown.
     pub fn partitions(&self) -> impl Iterator<Item = (PartitionId, &str, &Counts)> {
         let shown = self.capacity.partitions().filter(|(_, it)| it.is_shown());
-        shown.map(|(number, it)| (number, &**it.name(), self.telemetry.counts(number)))
+        shown.map(|(number, it)| (number, &*it.plan.name, self.telemetry.counts(number)))
     }
 
     /// Returns the present state, without the labels, of which there may be many, and without the name and the
@@ -279,13 +279,13 @@ impl Engine {
         } = *self.telemetry.counts(number);
         let counts = self.telemetry.counts(number);
         PartitionSnapshot {
-            name: it.name().to_string(),
-            percent: f64::from(it.part()) / 10_000.0,
-            mode: it.mode().as_str().into(),
-            observes: it.observes(),
-            share: it.share(),
-            in_flight: it.running(),
-            in_flight_over_limit: it.over_limit(),
+            name: it.plan.name.to_string(),
+            percent: f64::from(it.plan.part) / 10_000.0,
+            mode: it.plan.mode.as_str().into(),
+            observes: it.plan.observes,
+            share: it.share,
+            in_flight: it.running,
+            in_flight_over_limit: it.over_limit,
             waiting: self.queue.in_line_of(number),
             in_room: self.queue.in_room_of(number),
             at_gate: self.queue.at_gate_of(number),

@@ -39,7 +39,7 @@ impl Engine {
         }
         let in_force = || self.capacity.partitions().skip(1).filter(|(_, it)| it.is_in_force());
         let absent = in_force().filter(|&(number, _)| self.telemetry.counts(number).arrived == 0);
-        let mut partitions: Vec<_> = absent.map(|(_, it): (_, &Partition)| Arc::clone(it.name())).collect();
+        let mut partitions: Vec<_> = absent.map(|(_, it): (_, &Partition)| Arc::clone(&it.plan.name)).collect();
         partitions.sort_unstable();
         let classes = self.quotas.named_classes().filter(|(class, _)| !self.telemetry.has_met(*class));
         let mut throttled = Reason::ALL.into_iter().filter(|it| RejectionKind::of(*it) == RejectionKind::Throttled);
@@ -88,19 +88,19 @@ impl Engine {
         let (hold, default_deadline) =
             (self.estimates.mean_hold(), self.queue.default_deadline().unwrap_or(Duration::MAX));
         let is_slow = |it: &Partition| {
-            let share = u32::try_from(it.share()).unwrap_or(u32::MAX).max(1);
+            let share = u32::try_from(it.share).unwrap_or(u32::MAX).max(1);
             it.is_in_force()
-                && it.part() > 0
-                && it.share() < self.capacity.limit()
+                && it.plan.part > 0
+                && it.share < self.capacity.limit()
                 && hold * 3 / share > default_deadline
         };
         let slow = self.capacity.partitions().filter(|(_, it)| is_slow(it));
-        slow.map(|(_, it)| (Arc::clone(it.name()), it.share(), hold)).collect()
+        slow.map(|(_, it)| (Arc::clone(&it.plan.name), it.share, hold)).collect()
     }
 
     /// Returns the partitions whose callers left before the answer, most of them, while all slots were taken.
     pub fn left(&self) -> Vec<Arc<str>> {
-        self.telemetry.have_left().iter().map(|it| Arc::clone(self.capacity.partition(*it).name())).collect()
+        self.telemetry.have_left().iter().map(|it| Arc::clone(&self.capacity.partition(*it).plan.name)).collect()
     }
 
     /// Returns the class that requests have in place of this one, as far as that is known.

@@ -56,7 +56,7 @@ impl Engine {
         count: usize,
     ) -> Option<(Vec<WaiterSnapshot>, usize)> {
         let ids: Vec<LabelId> = RuleClassId::all().filter_map(|class| self.quotas.find(class, subject)).collect();
-        let total = ids.iter().map(|&id| self.quotas.label(id).waiting()).sum();
+        let total = ids.iter().map(|&id| self.quotas.label(id).waiting).sum();
         let mut found: Vec<_> = ids.iter().flat_map(|&id| self.queue.all_of(id)).take(MOST).collect();
         found.sort_unstable_by_key(|(_, waiter)| waiter.sequence);
         let shown = found.into_iter().skip(offset).take(count);
@@ -76,8 +76,8 @@ impl Engine {
         WaiterSnapshot {
             place,
             stage: if waiter.stage == Stage::Gate { "gate" } else { "line" }.into(),
-            class: self.quotas.class_name(label.class()).to_owned(),
-            partition: self.capacity.partition(waiter.partition).name().to_string(),
+            class: self.quotas.class_name(label.class).to_owned(),
+            partition: self.capacity.partition(waiter.partition).plan.name.to_string(),
             criticality: criticality.as_str().into(),
             run: self.queue.run_name(waiter.run).map(str::to_owned),
             waited_seconds: self.now.since(waiter.since).as_secs_f64(),

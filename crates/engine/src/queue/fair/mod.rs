@@ -28,13 +28,13 @@ use self::flow::{Flow, PartitionFlows};
 use super::slab::{List, Waiters};
 use crate::{
     ids::{FlowKey, Key, LabelId, Level, PartitionId},
-    tokens::{FlowTag, STRIDE, Stage, Waiter},
+    tokens::{FlowTag, STRIDE, Stage},
 };
 
 /// All waiters.
 #[derive(Debug)]
 pub(crate) struct FairQueue {
-    waiters: Waiters,
+    pub(super) waiters: Waiters,
     flows: Vec<Flow>,
     free: Vec<u32>,
     numbers: BTreeMap<FlowKey, u32>,
@@ -118,42 +118,6 @@ impl FairQueue {
 
     pub(crate) fn at_gate(&self, partition: PartitionId) -> usize {
         self.lines[partition.index()].at_gate
-    }
-
-    pub(crate) const fn len(&self) -> usize {
-        self.waiters.len()
-    }
-
-    pub(crate) fn get(&self, key: Key) -> &Waiter {
-        self.waiters.get(key)
-    }
-
-    /// Returns all places that are in use.
-    pub(crate) fn keys(&self) -> Vec<Key> {
-        self.waiters.keys()
-    }
-
-    /// Like `get`, for a key that may be stale.
-    pub(crate) fn find(&self, key: Key) -> Option<&Waiter> {
-        self.waiters.find(key)
-    }
-
-    pub(crate) fn get_mut(&mut self, key: Key) -> &mut Waiter {
-        self.waiters.get_mut(key)
-    }
-
-    pub(crate) fn key(&self, index: u32) -> Key {
-        self.waiters.key(index)
-    }
-
-    /// Adds a waiter that stands nowhere yet; `None` where four billion wait already.
-    pub(crate) fn insert(&mut self, waiter: Waiter) -> Option<Key> {
-        self.waiters.insert(waiter)
-    }
-
-    /// Forgets a waiter that stands nowhere any more.
-    pub(crate) fn remove(&mut self, key: Key) {
-        self.waiters.remove(key);
     }
 
     /// Puts a waiter at the end of its flow, in line or at the gate.

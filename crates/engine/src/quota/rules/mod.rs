@@ -41,14 +41,14 @@ use crate::{
 /// All rules and meters.
 #[derive(Debug)]
 pub(in crate::quota) struct Rules {
-    plan: RulesPlan,
+    pub(in crate::quota) plan: RulesPlan,
     /// Class of rules by the number of the kind of work.
     by_kind: Vec<RuleClassId>,
     meters: Meters,
     /// Whether any rule is or was shared.
-    are_shared: bool,
+    pub(in crate::quota) are_shared: bool,
     /// Whether any rule observes.
-    observes: bool,
+    pub(in crate::quota) observes: bool,
 }
 
 impl Rules {
@@ -84,16 +84,6 @@ impl Rules {
     /// Returns the class whose rules hold for requests of this kind of work.
     pub(in crate::quota) fn class_of(&self, kind: ClassId) -> RuleClassId {
         self.by_kind.get(kind.index()).copied().unwrap_or(RuleClassId::OTHERS)
-    }
-
-    /// Whether any rule is or was shared.
-    pub(in crate::quota) const fn are_shared(&self) -> bool {
-        self.are_shared
-    }
-
-    /// Whether any rule observes.
-    pub(in crate::quota) const fn observe(&self) -> bool {
-        self.observes
     }
 
     /// Takes new rules. Classes keep their numbers: a class that is gone has no rules any more, and is remembered by

@@ -15,13 +15,13 @@ use crate::{
 /// What is known of the shared rules of a label.
 #[derive(Debug)]
 pub(crate) struct Remote {
-    rules: Arc<SharedRules>,
+    pub(crate) rules: Arc<SharedRules>,
     /// A rule that lets the label wait and has no room.
     closed: Option<Closed>,
     /// Index of a rate that rejects, and until when it has no room.
     barred: Option<(usize, Timestamp)>,
     /// Time when the store gave no answer, if that was its last word.
-    unanswered: Option<Timestamp>,
+    pub(crate) unanswered: Option<Timestamp>,
 }
 
 /// A label whose requests wait for a shared rule: they ask again, one at a time.
@@ -65,15 +65,6 @@ impl Remote {
         if let Some(closed) = &mut self.closed {
             (closed.probe_allowed, closed.until) = (false, Timestamp::NEVER);
         }
-    }
-
-    pub(crate) const fn rules(&self) -> &Arc<SharedRules> {
-        &self.rules
-    }
-
-    /// Returns when the store gave no answer, if that was its last word.
-    pub(crate) const fn unanswered(&self) -> Option<Timestamp> {
-        self.unanswered
     }
 
     pub(in crate::quota) const fn note_answer(&mut self, unanswered: Option<Timestamp>) {

@@ -6,7 +6,7 @@ use super::{Rate, Rules};
 use crate::{
     Reason, Timestamp,
     ids::RuleClassId,
-    plan::rules::{ClassPlan, LimitsPlan, RateRule, Resolved, Rule, RulesPlan, Source},
+    plan::rules::{ClassPlan, LimitsPlan, RateRule, Resolved, Rule, Source},
     quota::label::Label,
     tokens::ExhaustedRule,
 };
@@ -89,11 +89,6 @@ impl Rules {
     /// Whether a class of this name has rules of its own.
     pub(crate) fn has_class(&self, name: &str) -> bool {
         self.plan.classes.iter().any(|class| *class.name == *name)
-    }
-
-    /// Returns all rules, as they were configured.
-    pub(crate) const fn plan(&self) -> &RulesPlan {
-        &self.plan
     }
 
     /// Returns the name of a class; empty for the class without rules of its own.

@@ -110,7 +110,7 @@ const _: () = assert!(size_of::<Record>() <= 56, "an entry and its neighbours ar
 #[derive(Debug)]
 pub(crate) struct Journal {
     /// Number of the newest entry.
-    sequence: u64,
+    pub(super) sequence: u64,
     decisions: FairRing<Record>,
     changes: FairRing<Changed>,
     /// Changes that were ever noted.
@@ -161,11 +161,6 @@ impl Journal {
 
     pub(super) const fn is_off(&self) -> bool {
         self.decisions.capacity() == 0
-    }
-
-    /// Returns the number of the newest entry.
-    pub(super) const fn sequence(&self) -> u64 {
-        self.sequence
     }
 
     /// Returns the entry before which the journal names no run any more: an entry that is older than as many decisions as there

@@ -16,7 +16,7 @@ impl Pair {
         let snapshot = self.engine.snapshot();
         prop_assert_eq!(snapshot.in_flight, self.model.used.len());
         for (number, partition) in self.engine.capacity.partitions() {
-            prop_assert_eq!(partition.running(), self.model.running_in(number.index()));
+            prop_assert_eq!(partition.running, self.model.running_in(number.index()));
         }
         for (id, place) in &self.waiting {
             let waiter = self.engine.queue.get(place.key());
@@ -59,8 +59,8 @@ impl Pair {
         prop_assert_eq!(self.names(), known);
         for (number, id) in labels.ids().enumerate() {
             let label = labels.label(id);
-            prop_assert_eq!(label.running(), self.model.running_of(number), "what label {} runs", number);
-            prop_assert_eq!(label.waiting(), self.model.waiting_of(number), "what label {} waits", number);
+            prop_assert_eq!(label.running, self.model.running_of(number), "what label {} runs", number);
+            prop_assert_eq!(label.waiting, self.model.waiting_of(number), "what label {} waits", number);
             prop_assert_eq!(labels.is_full(id), self.model.is_full(number), "whether label {} is at its cap", number);
         }
         Ok(())

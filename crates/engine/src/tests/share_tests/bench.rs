@@ -137,7 +137,7 @@ impl Bench {
         let plans: Vec<_> = tenants.iter().enumerate().map(plan).collect();
         let none = Bound { places: Places::Exactly(0), wait: Some(std::time::Duration::ZERO) };
         let engine = Engine::new(Plan::plain(Limit::from(Fixed::new(limit)).into_law(), plans, none, none));
-        let shares = engine.capacity.partitions().map(|(_, it)| it.share()).collect();
+        let shares = engine.capacity.partitions().map(|(_, it)| it.share).collect();
         let tallies = || std::iter::repeat_with(Tally::default).take(partitions).collect();
         Self {
             engine,
