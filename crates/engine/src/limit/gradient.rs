@@ -53,6 +53,12 @@ pub struct Gradient {
     basis: LimitInputs,
 }
 
+impl Default for Gradient {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Gradient {
     /// Returns the law with its defaults.
     pub fn new() -> Self {

@@ -74,6 +74,12 @@ struct Average {
 
 const WARM_UP: u32 = 10;
 
+impl Default for Gradient2 {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Gradient2 {
     /// Returns the law with its defaults.
     pub fn new() -> Self {

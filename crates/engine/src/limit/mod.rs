@@ -247,29 +247,49 @@ impl Default for Limit {
     }
 }
 
-/// What a limit is made of, besides laws that have a window before them already.
-macro_rules! limit_from {
-    ($($(#[$doc:meta])* $law:ty => |$it:ident| $limit:expr,)+) => {
-        $(impl From<$law> for Limit {
-            $(#[$doc])*
-            fn from($it: $law) -> Self {
-                $limit
-            }
-        })+
-    };
+impl From<usize> for Limit {
+    /// A [`Fixed`] limit; 0 is an error, found when the handle is built.
+    fn from(limit: usize) -> Self {
+        Fixed::new(limit).into()
+    }
 }
 
-limit_from! {
-    /// A [`Fixed`] limit; 0 is an error, found when the handle is built.
-    usize => |limit| Fixed::new(limit).into(),
-    Fixed => |law| Self::per_sample(law),
+impl From<Fixed> for Limit {
+    fn from(law: Fixed) -> Self {
+        Self::per_sample(law)
+    }
+}
+
+impl From<Gradient> for Limit {
     /// Bare: it has windows of its own.
-    Gradient => |law| Self::per_sample(law),
+    fn from(law: Gradient) -> Self {
+        Self::per_sample(law)
+    }
+}
+
+impl From<TwoPoint> for Limit {
     /// Bare: it takes its samples in cohorts of its own.
-    TwoPoint => |law| Self::per_sample(law),
-    Vegas => |law| Windowed::new(law).into(),
-    Gradient2 => |law| Windowed::new(law).into(),
-    Aimd => |law| Windowed::new(law).into(),
+    fn from(law: TwoPoint) -> Self {
+        Self::per_sample(law)
+    }
+}
+
+impl From<Vegas> for Limit {
+    fn from(law: Vegas) -> Self {
+        Windowed::new(law).into()
+    }
+}
+
+impl From<Gradient2> for Limit {
+    fn from(law: Gradient2) -> Self {
+        Windowed::new(law).into()
+    }
+}
+
+impl From<Aimd> for Limit {
+    fn from(law: Aimd) -> Self {
+        Windowed::new(law).into()
+    }
 }
 
 impl<L: LimitAlgorithm + 'static> From<Windowed<L>> for Limit {
@@ -277,19 +297,6 @@ impl<L: LimitAlgorithm + 'static> From<Windowed<L>> for Limit {
         Self::per_sample(law)
     }
 }
-
-/// Laws that are made with their defaults.
-macro_rules! default_is_new {
-    ($($law:ident),+) => {
-        $(impl Default for $law {
-            fn default() -> Self {
-                Self::new()
-            }
-        })+
-    };
-}
-
-default_is_new!(Gradient, Gradient2, Vegas);
 
 /// Returns what is wrong with the range of a law.
 fn range_problems(law: &str, starts_at_0: bool, min: usize, max: usize) -> Vec<Problem> {

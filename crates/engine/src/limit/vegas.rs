@@ -51,6 +51,12 @@ pub struct Vegas {
     in_flight: usize,
 }
 
+impl Default for Vegas {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Vegas {
     /// Returns the law with its defaults.
     pub const fn new() -> Self {
