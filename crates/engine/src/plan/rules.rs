@@ -156,24 +156,6 @@ pub struct Resolved {
     pub(crate) pending: Option<Rule<usize>>,
 }
 
-impl LimitsPlan {
-    /// Whether any of the rules observes.
-    fn observes(&self) -> bool {
-        let caps = [self.in_flight, self.in_flight_per_namespace, self.pending];
-        let rates = [self.per_minute, self.per_minute_per_namespace, self.budget.as_ref().map(|(_, rate)| *rate)];
-        caps.into_iter().flatten().flatten().any(|cap| cap.observes)
-            || rates.into_iter().flatten().any(|rate| rate.observes)
-    }
-}
-
-impl RulesPlan {
-    /// Whether any rule observes.
-    pub(crate) fn observes(&self) -> bool {
-        let limits = |class: &ClassPlan| class.limits.observes() || class.overrides.values().any(LimitsPlan::observes);
-        self.classes.iter().any(limits)
-    }
-}
-
 impl ClassPlan {
     /// Returns the rules of a label: per field the first setting, from the most particular key to the class.
     pub fn resolve(&self, namespace: &str, label: &str) -> Resolved {
@@ -227,36 +209,35 @@ impl RateRule {
 }
 
 impl LimitsPlan {
-    /// Returns what becomes of each rule without the store that is counted for all instances.
-    fn shared(&self) -> impl Iterator<Item = OnStoreFailure> {
-        let cap = |setting: Option<Option<Setting<usize>>>| setting.flatten()?.shared;
-        let rate = |setting: Option<Setting<RateRule>>| setting?.shared;
-        let rules = [
-            cap(self.in_flight),
-            cap(self.in_flight_per_namespace),
-            rate(self.per_minute),
-            rate(self.per_minute_per_namespace),
-            rate(self.budget.as_ref().map(|(_, setting)| *setting)),
-        ];
-        rules.into_iter().flatten()
+    /// Returns of each rule whether it observes, and what becomes of it without the store if it is counted for all instances.
+    fn rules(&self) -> impl Iterator<Item = (bool, Option<OnStoreFailure>)> {
+        let caps = [self.in_flight, self.in_flight_per_namespace, self.pending];
+        let rates = [self.per_minute, self.per_minute_per_namespace, self.budget.as_ref().map(|(_, rate)| *rate)];
+        let caps = caps.into_iter().flatten().flatten().map(|cap| (cap.observes, cap.shared));
+        caps.chain(rates.into_iter().flatten().map(|rate| (rate.observes, rate.shared)))
     }
 }
 
 impl RulesPlan {
-    /// Returns what becomes of each rule without the store that is counted for all instances.
-    fn shared(&self) -> impl Iterator<Item = OnStoreFailure> {
+    /// The same of all rules.
+    fn rules(&self) -> impl Iterator<Item = (bool, Option<OnStoreFailure>)> {
         let limits = self.classes.iter().flat_map(|class| [&class.limits].into_iter().chain(class.overrides.values()));
-        limits.flat_map(LimitsPlan::shared)
+        limits.flat_map(LimitsPlan::rules)
+    }
+
+    /// Whether any rule observes.
+    pub(crate) fn observes(&self) -> bool {
+        self.rules().any(|(observes, _)| observes)
     }
 
     /// Whether any rule is counted for all instances.
     pub(crate) fn is_shared(&self) -> bool {
-        self.shared().next().is_some()
+        self.rules().any(|(_, shared)| shared.is_some())
     }
 
     /// Returns what shared rules do without their store, each word once, the strictest first.
     pub(crate) fn without_store(&self) -> Vec<&'static str> {
-        let mut ways: Vec<_> = self.shared().map(OnStoreFailure::way).collect();
+        let mut ways: Vec<_> = self.rules().filter_map(|(_, shared)| Some(shared?.way())).collect();
         ways.sort_unstable();
         ways.dedup();
         ways.into_iter().map(|(_, word)| word).collect()
