@@ -1,6 +1,6 @@
 //! A plan for the engine, out of settings.
 
-use std::{collections::HashSet, num::NonZeroU32, sync::Arc};
+use std::{collections::HashSet, num::NonZeroU32, sync::Arc, time::Duration};
 
 use super::warnings::{small_shares, warnings};
 #[cfg(feature = "files")]
@@ -41,23 +41,17 @@ impl Settings {
             ));
         }
         let labels = values.labels.to_plan(&mut problems);
-        if values.permit_time_to_live.is_some_and(|time| time.is_zero()) {
-            problems.push(Problem::new("permit_time_to_live", "found 0, allowed is any longer time"));
-        }
-        if values.patience.is_some_and(|time| time.is_zero()) {
-            problems.push(Problem::new("patience", "found 0, allowed is any longer time"));
-        }
-        if values.capture_max_bytes < LEAST_CAPTURE {
-            let found = values.capture_max_bytes;
-            problems.push(Problem::new(
-                "capture_max_bytes",
-                format!("found {found}, allowed are {LEAST_CAPTURE} bytes or more"),
-            ));
-        }
-        if values.journal > MOST_ENTRIES {
-            problems
-                .push(Problem::new("journal", format!("found {}, allowed is at most {MOST_ENTRIES}", values.journal)));
-        }
+        let lasts = |time: Option<Duration>| time.is_none_or(|time| !time.is_zero());
+        let found = values.capture_max_bytes;
+        let too_small = || format!("found {found}, allowed are {LEAST_CAPTURE} bytes or more");
+        let most = format_args!("at most {MOST_ENTRIES}");
+        let of_values = [
+            Problem::unless(lasts(values.permit_time_to_live), "permit_time_to_live", 0, "any longer time"),
+            Problem::unless(lasts(values.patience), "patience", 0, "any longer time"),
+            (found < LEAST_CAPTURE).then(|| Problem::new("capture_max_bytes", too_small())),
+            Problem::unless(values.journal <= MOST_ENTRIES, "journal", values.journal, most),
+        ];
+        problems.extend(of_values.into_iter().flatten());
         #[cfg(feature = "files")]
         problems.extend(self.sharing.store.iter().flat_map(StoreConfig::problems));
         #[cfg(feature = "files")]
@@ -124,21 +118,17 @@ fn partitions(shares: &[(String, Share)], values: &AdmissionConfig, problems: &m
                 let (mode, observes) = (share.mode, share.observes);
                 let withheld = share.withheld().unwrap_or_else(|| {
                     let found = share.lends;
-                    problems.push(Problem::new(
-                        format!("partitions.{name}.lend"),
-                        format!("found {found} %, allowed is from 0 to 100"),
-                    ));
+                    let message = format!("found {found} %, allowed is from 0 to 100");
+                    problems.push(Problem::new(path() + ".lend", message));
                     0
                 });
                 plans.push(PartitionPlan { name: Arc::from(name.as_str()), part, mode, observes, withheld });
             }
-            None => problems.push(Problem::new(
-                path(),
-                format!(
-                    "found {} %, allowed is more than 0 and at most 100 (and not below 0.0001)",
-                    short(share.percent)
-                ),
-            )),
+            None => {
+                let allowed = "more than 0 and at most 100 (and not below 0.0001)";
+                let message = format!("found {} %, allowed is {allowed}", short(share.percent));
+                problems.push(Problem::new(path(), message));
+            }
         }
     }
     if total > 100.0 + ROUNDING {
