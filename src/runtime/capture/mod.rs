@@ -169,10 +169,8 @@ impl Capture {
             Ok((state.engine.mode(), state.engine.limit(), partitions))
         });
         let (mode, limit, partitions) = started?;
-        let (policy, without_policy) = match &*lock(&shared.policy) {
-            Ok(policy) => (Some(policy.clone()), None),
-            Err(what) => (None, Some(what.clone())),
-        };
+        let policy = lock(&shared.policy).clone();
+        let (policy, without_policy) = (policy.clone().ok(), policy.err());
         let (name, mode) = (shared.name.to_string(), mode.as_str().to_owned());
         let header = Header { capture: VERSION, name, mode, policy, without_policy, limit, ..Header::default() };
         let write = move || writer::write(io::BufWriter::new(out), &header, partitions, &rows, &end);
