@@ -27,9 +27,9 @@ pub(super) struct AbandonedSlots {
     along: BTreeMap<SlotNumber, Along>,
     /// What came along with slots that went back.
     ended: Vec<Along>,
-    count: usize,
+    pub(super) count: usize,
     /// When to look again, by what was known at the last look.
-    next_end: Timestamp,
+    pub(super) next_end: Timestamp,
     /// When that was.
     looked: Timestamp,
 }
@@ -48,17 +48,6 @@ impl Default for AbandonedSlots {
 }
 
 impl AbandonedSlots {
-    #[inline]
-    pub(super) const fn len(&self) -> usize {
-        self.count
-    }
-
-    /// Returns when to look for work that has ended.
-    #[inline]
-    pub(super) const fn next_end(&self) -> Timestamp {
-        self.next_end
-    }
-
     /// Whether it is time to look again.
     #[inline]
     pub(super) fn is_due(&self, now: Timestamp) -> bool {
@@ -129,17 +118,17 @@ mod tests {
             let start = at(u64::from(number));
             abandoned.add((kind, start), end(kind, start), (SlotNumber::of(number), None));
         }
-        assert_eq!((abandoned.len(), abandoned.next_end()), (4, at(11)));
+        assert_eq!((abandoned.count, abandoned.next_end), (4, at(11)));
         assert_eq!(abandoned.take_ended(at(10), end), None);
         assert_eq!(abandoned.take_ended(at(11), end), Some(SlotNumber::of(1)));
-        assert_eq!((abandoned.take_ended(at(11), end), abandoned.next_end()), (None, at(12)));
+        assert_eq!((abandoned.take_ended(at(11), end), abandoned.next_end), (None, at(12)));
         // Slow work is as quick as the other by now.
         let sooner = |_, start: Timestamp| start.after(Duration::from_millis(10));
         let ended: Vec<_> = std::iter::from_fn(|| abandoned.take_ended(at(12), sooner)).collect();
         assert_eq!(ended, [SlotNumber::of(0), SlotNumber::of(2)]);
-        assert_eq!((abandoned.len(), abandoned.next_end()), (1, at(13)));
+        assert_eq!((abandoned.count, abandoned.next_end), (1, at(13)));
         assert_eq!(abandoned.take_ended(at(13), sooner), Some(SlotNumber::of(3)));
         assert_eq!(abandoned.take_ended(at(13), sooner), None);
-        assert_eq!((abandoned.len(), abandoned.next_end()), (0, Timestamp::NEVER));
+        assert_eq!((abandoned.count, abandoned.next_end), (0, Timestamp::NEVER));
     }
 }

@@ -18,8 +18,8 @@ const LONGEST_UNKNOWN: usize = 200;
 /// The names of the partitions of a handle.
 #[derive(Debug)]
 pub(super) struct PartitionNames {
-    /// Names by number, and their numbers sorted by name.
-    names: Vec<Arc<str>>,
+    /// Names by number that the handle was built with, and their numbers sorted by name.
+    pub(super) names: Vec<Arc<str>>,
     sorted: Vec<PartitionId>,
     /// Names of partitions that a reload added, whose numbers follow, and whether there are any.
     added: RwLock<Vec<Arc<str>>>,
@@ -43,11 +43,6 @@ impl PartitionNames {
             unknown: Mutex::default(),
             unknown_requests: AtomicU32::new(0),
         }
-    }
-
-    /// Returns the names that the handle was built with.
-    pub(super) fn built(&self) -> &[Arc<str>] {
-        &self.names
     }
 
     /// Returns the number of the partition of this name; the default one, if none has this name.

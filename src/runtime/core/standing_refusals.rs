@@ -24,7 +24,7 @@ const WORTH_IT: u64 = 4;
 pub(in crate::runtime) struct StandingRefusals {
     tallies: Vec<Tally>,
     /// Whether any refusal stands.
-    stands: bool,
+    pub(super) stands: bool,
     /// Rejections since the last other turn, and how many of them there have to be.
     in_a_row: u32,
     needed: u32,
@@ -47,11 +47,6 @@ impl StandingRefusals {
         let tally = |(partition, counted)| Tally { partition, counted, reason: None, rejects: false };
         let counted = PartitionId::all().map_while(|it| Some((it, lanes.standing_refusal(it)?.withdraw())));
         Self { tallies: counted.map(tally).collect(), stands: false, in_a_row: 0, needed: REJECTIONS_IN_A_ROW.0 }
-    }
-
-    /// Whether any refusal stands, so that nothing may be lent.
-    pub(in crate::runtime) const fn stands(&self) -> bool {
-        self.stands
     }
 
     /// Withdraws all refusals, and has the engine count the requests that took them: from here on the engine sees what came as

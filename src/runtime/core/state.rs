@@ -89,7 +89,7 @@ impl State {
         let may_lend = true;
         #[cfg(test)]
         let may_lend = may_lend && !self.never_lends;
-        if self.standing_refusals.stands() {
+        if self.standing_refusals.stands {
             // The turn that takes the lock next withdraws it.
             return;
         }
@@ -153,7 +153,7 @@ impl State {
     /// Returns when there is something to do, if ever.
     #[inline]
     pub(in crate::runtime) fn next_wakeup(&self) -> Timestamp {
-        self.engine.next_wakeup().unwrap_or(Timestamp::NEVER).min(self.abandoned.next_end())
+        self.engine.next_wakeup().unwrap_or(Timestamp::NEVER).min(self.abandoned.next_end)
     }
 
     /// Records the inputs of the engine from now on, unless they are recorded already. Returns what is there now.
@@ -169,7 +169,7 @@ impl State {
     /// Returns the present state.
     pub(in crate::runtime) fn snapshot(&self) -> Snapshot {
         let mut snapshot = self.engine.snapshot();
-        snapshot.abandoned = self.abandoned.len() + self.kept;
+        snapshot.abandoned = self.abandoned.count + self.kept;
         snapshot
     }
 

@@ -150,7 +150,7 @@ pub(crate) struct Tape {
     end: Arc<End>,
     left: u64,
     /// Whether a full channel leaves a gap rather than ending the capture.
-    leaves_gaps: bool,
+    pub(in crate::runtime) leaves_gaps: bool,
     /// Turns that were not recorded since the channel was full, and when to try again.
     missed: u64,
     retry: Timestamp,
@@ -168,11 +168,6 @@ impl Tape {
     /// Returns a record that has gaps where rows come faster than they are taken, with a checkpoint after each.
     pub(in crate::runtime) fn with_gaps(rows: SyncSender<Row>) -> Self {
         Self { leaves_gaps: true, ..Self::new(rows, Arc::default(), u64::MAX) }
-    }
-
-    /// Whether the record goes on where rows come faster than they are taken.
-    pub(in crate::runtime) const fn leaves_gaps(&self) -> bool {
-        self.leaves_gaps
     }
 
     /// Begins a row; `known` counts the waits that had ended before it and were not told.

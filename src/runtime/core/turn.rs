@@ -252,8 +252,8 @@ impl Core {
 /// Shows only what a reader of logs wants to see; the snapshot has the rest.
 impl fmt::Debug for Core {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let partitions = self.partitions.built();
-        f.debug_struct("Shared").field("name", &self.name).field("partitions", &partitions).finish_non_exhaustive()
+        let partitions = &self.partitions.names;
+        f.debug_struct("Shared").field("name", &self.name).field("partitions", partitions).finish_non_exhaustive()
     }
 }
 

@@ -41,7 +41,7 @@ pub(super) struct Call {
     script: &'static Script,
     keys: Vec<String>,
     args: Vec<String>,
-    upkeep: bool,
+    pub(super) upkeep: bool,
 }
 
 impl Call {
@@ -63,10 +63,6 @@ impl Call {
     pub(super) const fn upkeep(mut self, upkeep: bool) -> Self {
         self.upkeep = upkeep;
         self
-    }
-
-    pub(super) const fn is_upkeep(&self) -> bool {
-        self.upkeep
     }
 
     /// Returns the command by name, which is sent first, to the server of this `run`.

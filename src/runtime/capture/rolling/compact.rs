@@ -30,7 +30,7 @@ const JSON: u8 = 1 << 7;
 /// What many requests have in common, in bytes: whether they wait, and their names, each with its length. Empty for rows that are
 /// not about a request that arrives.
 #[derive(Debug, Default)]
-pub(super) struct Shape(Vec<u8>);
+pub(super) struct Shape(pub(super) Vec<u8>);
 
 /// Names that rows refer to by number.
 #[derive(Clone, Debug, Default)]
@@ -65,10 +65,6 @@ impl Shape {
             put_number(&mut self.0, name.map_or(0, |name| 1 + name.len() as u64));
             self.0.extend_from_slice(name.unwrap_or_default().as_bytes());
         }
-    }
-
-    pub(super) fn bytes(&self) -> &[u8] {
-        &self.0
     }
 }
 

@@ -14,7 +14,7 @@ fn put(encoder: &mut Encoder, mut row: CaptureRow) {
     shape.set(row.waits, names.each_ref().map(Option::as_deref));
     let CaptureRow { t, verb, id, deadline, limit, since, .. } = row;
     let (gets, outcome) = (row.gets.as_deref(), row.outcome.as_deref());
-    encoder.put_brief(&Parts { t, verb, id, shape: shape.bytes(), deadline, gets, outcome, limit, since });
+    encoder.put_brief(&Parts { t, verb, id, shape: &shape.0, deadline, gets, outcome, limit, since });
 }
 
 fn rows() -> Vec<CaptureRow> {

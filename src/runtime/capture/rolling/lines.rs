@@ -28,7 +28,7 @@ impl CapturedLines {
 
     /// Returns the time of the newest row.
     fn until(&self) -> u64 {
-        self.segments.last().map_or(0, |segment| segment.last())
+        self.segments.last().map_or(0, |segment| segment.last)
     }
 
     /// Puts the lines with which a segment begins.

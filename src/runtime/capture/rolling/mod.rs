@@ -145,10 +145,8 @@ impl RollingCapture {
             state.record(Tape::with_gaps(sender))
         });
         let checkpoint = checkpoint.ok_or(CaptureError::Running)?;
-        let (policy, without_policy) = match lock(&shared.policy).clone() {
-            Ok(policy) => (Some(policy), None),
-            Err(what) => (None, Some(what)),
-        };
+        let policy = lock(&shared.policy).clone();
+        let (policy, without_policy) = (policy.clone().ok(), policy.err());
         let name = shared.name.to_string();
         let head = Header { capture: ROLLING, name, policy, without_policy, ..Header::default() };
         let ring = Arc::new(Mutex::new(Ring::new(self.last, self.max_bytes, head, checkpoint)));
@@ -288,7 +286,7 @@ impl Shared {
         if !std::mem::replace(&mut lock(ring).is_running, false) {
             return false;
         }
-        drop(self.with_engine(|state, _| state.tape.take_if(|tape| tape.leaves_gaps())));
+        drop(self.with_engine(|state, _| state.tape.take_if(|tape| tape.leaves_gaps)));
         true
     }
 }

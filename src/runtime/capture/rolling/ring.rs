@@ -27,7 +27,7 @@ pub(super) struct Segment {
     /// The state at its start.
     pub(super) head: Header,
     first: u64,
-    last: u64,
+    pub(super) last: u64,
     /// Turns that are missing before it.
     pub(super) missed: u64,
     size: usize,
@@ -45,10 +45,6 @@ pub(super) struct At {
 }
 
 impl Segment {
-    pub(super) const fn last(&self) -> u64 {
-        self.last
-    }
-
     /// Returns where the rows begin: with what was there, or after that.
     pub(super) fn start(&self, with_present: bool) -> At {
         At { byte: if with_present { 0 } else { self.start }, last: Last::default() }
@@ -153,7 +149,7 @@ impl Ring {
         let until = arrive.and_then(|arrive| deadline(arrive.deadline));
         self.shape(arrive);
         let Brief { verb, id, gets, outcome } = brief;
-        let shape = self.shape.bytes();
+        let shape = &self.shape.0;
         let parts = Parts { t, verb, id, shape, deadline: until, gets, outcome, limit, since: None };
         let shape = self.now.put_brief(&parts);
         let Some(id) = id else { return };
@@ -202,7 +198,7 @@ impl Ring {
         for (id, gets, it) in present {
             self.shape(Some(&it.asked));
             let (since, deadline) = (it.since.as_nanos().min(at), deadline(it.asked.deadline));
-            self.open.insert(id, Open { shape: self.shape.bytes().into(), since, deadline, gets });
+            self.open.insert(id, Open { shape: (&*self.shape.0).into(), since, deadline, gets });
         }
         let unseen: Vec<_> = others.into_iter().filter_map(|row| self.note(&row)).collect();
         self.begin_segment(at, missed, &unseen);

@@ -90,7 +90,7 @@ impl RedisClient {
         call: &Call,
         left: Option<PendingRelease>,
     ) -> Result<Reply, StoreError> {
-        let Some(answers) = self.breaker().admits(call.is_upkeep()) else {
+        let Some(answers) = self.breaker().admits(call.upkeep) else {
             self.wake_keeper();
             return Err(StoreError::BreakerOpen);
         };
@@ -99,7 +99,7 @@ impl RedisClient {
             Ok(result) => result,
             Err(_) => Err(Failure::Asking(StoreError::TimedOut { after })),
         };
-        self.judge(call.is_upkeep(), answers, &result);
+        self.judge(call.upkeep, answers, &result);
         if let Ok(reply) = &result
             && let Err(StoreError::Restarted { retry_after }) = reply.word()
         {
