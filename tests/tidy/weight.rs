@@ -19,9 +19,9 @@ use super::{
 
 /// What is counted, the most there may be, and where it should go.
 const CEILINGS: &[(&str, usize, usize)] = &[
-    ("lines of Rust, whole repository", 132_950, 92_000),
-    ("lines without tests, library", 48_290, 35_000),
-    ("lines without tests, engine but what it tells of itself", 14_940, 14_000),
+    ("lines of Rust, whole repository", 132_919, 92_000),
+    ("lines without tests, library", 48_269, 35_000),
+    ("lines without tests, engine but what it tells of itself", 14_921, 14_000),
     ("entries at the top level, not hidden", 11, 11),
     ("calls of `capacity.take`", 1, 1),
     ("functions in the verbs of the engine", 165, 120),
