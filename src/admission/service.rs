@@ -87,8 +87,8 @@ where
                 }
                 None => Entry::of(&self.protocol, partition, ticket.get_or_insert_default()),
             };
-            let ticket = ticket.unwrap_or_default();
-            let grant = http.annotates.then(|| Grant::of(&ticket, shared.partition_name(partition)));
+            let grant =
+                http.annotates.then(|| Grant::of(ticket.get_or_insert_default(), shared.partition_name(partition)));
             drop(ticket);
             if let Some(grant) = grant {
                 request.extensions_mut().insert(grant);
