@@ -108,7 +108,7 @@ pub fn a_slot_is_kept_until_work_and_request_have_ended() {
         admission.try_admit(Ticket::new()).expect("a slot is free").finish(Outcome::Success);
         let (shared, ticket) = (&admission.shared, Ticket::new());
         let partition = shared.partition_of(&ticket);
-        let mut guard = SlotGuard::enter(shared, partition, &ticket).expect("a slot is lent");
+        let mut guard = SlotGuard::enter(shared, partition, Some(&ticket)).expect("a slot is lent");
         let held: Vec<_> = std::iter::from_fn(|| admission.try_admit(Ticket::new()).ok()).collect();
         assert_eq!(held.len(), 3);
         let keeper = guard.share().expect("the handle lives");
