@@ -103,9 +103,7 @@ async fn capacity(times: u32, length: Duration) -> f64 {
 }
 
 async fn table(quick: bool, only: &str) {
-    let mut redis = Redis::start().await;
-    let times = redis.times(WORK).await;
-    redis.stop().await;
+    let times = Redis::times(WORK).await;
     let capacity = capacity(times, Duration::from_millis(if quick { 500 } else { 2_000 })).await;
     assert!(capacity > 0.0, "a request was answered");
     let plan = Plan::new(capacity, DEADLINE, quick);
