@@ -4,7 +4,7 @@
 //! one then starts a request for each caller that leaves, which may be as fast as the server drains: once full, it stays
 //! full, and no request is ever answered in time.
 //!
-//! So a law that is at its least limit, and whose requests all end late, has no request start for a while: for as long as
+//! So a law that is at its least limit, and whose requests all end late and without an answer, has no request start for a while: for as long as
 //! the late request held its slot, and twice as long and a bit with each further pause. After a pause as many requests start
 //! as the least limit allows. The first answer in time ends the pauses.
 //!

@@ -18,7 +18,7 @@ pub struct LimitSnapshot {
     pub sentence: String,
     /// Name of the law, such as `aimd` or `fixed`; the name of its type for a law that tells no name.
     pub law: String,
-    /// What the limit does: `fixed`, `paused` (all that the least limit allows ended late, and no request starts for a while), `probing`, `too_little_load` (the law can't tell what another limit would do),
+    /// What the limit does: `fixed`, `paused` (all that the least limit allows ended late and without an answer, and no request starts for a while), `probing`, `too_little_load` (the law can't tell what another limit would do),
     /// `at_maximum`, `at_minimum`, `growing` or `backing_off` (moved in the last ten seconds), or `steady`.
     #[cfg_attr(feature = "schema", schemars(extend("enum" = Self::STATES)))]
     pub state: Cow<'static, str>,
@@ -150,7 +150,7 @@ fn short_name(path: &str) -> &str {
 fn sentence(limit: usize, it: &LimitSnapshot) -> String {
     let state = match (&*it.state, it.at_bound.as_deref()) {
         ("fixed", _) => return format!("limit {limit}: fixed by the settings, no law moves it"),
-        ("paused", _) => "no request starts for a while, since all that it allows ended late".to_owned(),
+        ("paused", _) => "no request starts for a while, since none that it allows is answered".to_owned(),
         ("probing", _) => "lowered for a moment to measure with less load".to_owned(),
         ("too_little_load", Some(bound)) => {
             format!("at its {bound}, and too little load to tell whether that is right")
