@@ -99,6 +99,8 @@ pub struct Engine {
     lifecycle: Lifecycle,
     outage: Outage,
     capacity: Capacity,
+    /// Requests that were observed and go on: on slots of the engine, and on lent ones.
+    answering: (usize, usize),
     queue: WaitQueue,
     quotas: Quotas,
     controller: Controller,
@@ -114,13 +116,14 @@ impl Engine {
     pub fn new(plan: Plan) -> Self {
         let (queue, partitions) = (plan.queue(), plan.partitions.len());
         let mut controller = Controller::new(plan.law, plan.shadow);
-        controller.ask_for_one_in(plan.time_one_in);
+        controller.note_settings(plan.time_one_in, plan.default_deadline);
         let mut engine = Self {
             now: Timestamp::ZERO,
             extras: Extras::default(),
             lifecycle: Lifecycle::default(),
             outage: Outage::default(),
             capacity: Capacity::new(plan.partitions, controller.limit()),
+            answering: (0, 0),
             queue: WaitQueue::new(partitions, queue),
             quotas: Quotas::new(plan.labels, plan.rules),
             controller,

@@ -71,6 +71,11 @@ fn step(law: &mut dyn LimitAlgorithm, sample: &Sample, known: usize) -> Option<(
     catch_unwind(step).ok()
 }
 
+/// Has a law note how long callers wait. A law that panics knows no more than before.
+fn note_patience(law: &mut dyn LimitAlgorithm, patience: Option<Duration>) {
+    let _ = catch_unwind(AssertUnwindSafe(|| law.note_patience(patience)));
+}
+
 impl Controller {
     pub(crate) fn new(law: Box<dyn LimitAlgorithm>, shadow: Option<Box<dyn LimitAlgorithm>>) -> Self {
         let mut shadow_law = ShadowLaw::default();
@@ -87,9 +92,12 @@ impl Controller {
         }
     }
 
-    /// Sets one in how many requests the settings ask to be timed while all is quiet.
-    pub(crate) const fn ask_for_one_in(&mut self, one_in: Option<NonZeroU32>) {
+    /// Notes one in how many requests the settings ask to be timed while all is quiet, and how long callers wait for an answer,
+    /// if that is known.
+    pub(crate) fn note_settings(&mut self, one_in: Option<NonZeroU32>, patience: Option<Duration>) {
         self.one_in = one_in;
+        self.shadow.note_patience(patience);
+        note_patience(&mut *self.law, patience);
     }
 
     /// Takes new laws. A law of the same kind as the last one goes on from the state of that.

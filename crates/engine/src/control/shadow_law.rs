@@ -1,8 +1,8 @@
 //! A shadow law: a law that only counts what it would do.
 
-use std::num::NonZeroU32;
+use std::{num::NonZeroU32, time::Duration};
 
-use super::step;
+use super::{note_patience, step};
 use crate::{
     Reason,
     limit::{Fixed, LimitAlgorithm, Sample},
@@ -61,6 +61,12 @@ impl ShadowLaw {
                 law.adopt(limit);
             }
             self.limit = law.limit().max(1);
+        }
+    }
+
+    pub(crate) fn note_patience(&mut self, patience: Option<Duration>) {
+        if let Some(law) = &mut self.law {
+            note_patience(&mut **law, patience);
         }
     }
 

@@ -94,6 +94,10 @@ pub struct Sample {
     pub in_flight: usize,
     /// Requests in flight when the sample was taken, this one included.
     pub running: usize,
+    /// Requests of these whose samples were taken before: their answers have begun, and they hold their slots until their bodies
+    /// end. A mean round-trip time up to the head, times the part of those that run for each that has no sample yet, is the mean
+    /// time for which a slot is held.
+    pub answering: usize,
     /// How it ended; never [`Outcome::Ignore`]. An answer that came after the deadline of its request counts as
     /// [`Outcome::Cancelled`], where the deadline is known.
     pub outcome: Outcome,
@@ -111,7 +115,17 @@ impl Sample {
     #[inline]
     pub fn new(start: Timestamp, rtt: Duration, in_flight: usize, outcome: Outcome) -> Self {
         let end = start.after(rtt);
-        Self { start, end, rtt: Some(rtt), in_flight, running: in_flight, outcome, refused: false, weight: 1 }
+        Self {
+            start,
+            end,
+            rtt: Some(rtt),
+            in_flight,
+            running: in_flight,
+            answering: 0,
+            outcome,
+            refused: false,
+            weight: 1,
+        }
     }
 }
 
@@ -199,6 +213,12 @@ pub trait LimitAlgorithm: fmt::Debug + Send {
     /// memory has nothing to do.
     fn adopt(&mut self, limit: usize) {
         let _ = limit;
+    }
+
+    /// Takes note of how long callers wait for an answer, if the settings say so. Called before the first sample, and after each
+    /// reload.
+    fn note_patience(&mut self, patience: Option<Duration>) {
+        let _ = patience;
     }
 
     /// Returns what is wrong with the settings of this law, with paths relative to it.

@@ -18,7 +18,8 @@ fn sample(any: &mut impl Any) -> Sample {
     };
     let rtt = any.any_bool().then(|| any.duration());
     let (start, end, in_flight, running) = (any.time(), any.time(), any.any_usize(), any.any_usize());
-    Sample { start, end, rtt, in_flight, running, outcome, refused: any.any_bool(), weight: 1 }
+    let answering = any.any_usize();
+    Sample { start, end, rtt, in_flight, running, answering, outcome, refused: any.any_bool(), weight: 1 }
 }
 
 /// Any samples, each of which leaves the limit within its range.

@@ -55,6 +55,7 @@ fn sample((start, end, rtt, in_flight, running, outcome): Raw) -> Sample {
         rtt: rtt.map(Duration::from_nanos),
         in_flight: usize::try_from(in_flight).unwrap_or(usize::MAX),
         running: usize::try_from(running).unwrap_or(usize::MAX),
+        answering: usize::try_from(start ^ running).unwrap_or(usize::MAX),
         outcome,
         refused: false,
         weight: 1,

@@ -155,6 +155,10 @@ impl<L: LimitAlgorithm> LimitAlgorithm for Windowed<L> {
         self.law.adopt(limit);
     }
 
+    fn note_patience(&mut self, patience: Option<Duration>) {
+        self.law.note_patience(patience);
+    }
+
     fn on_sample(&mut self, sample: &Sample) {
         if sample.start < self.epoch {
             return;
@@ -281,6 +285,7 @@ impl Window {
             rtt,
             in_flight: self.in_flight,
             running: self.running,
+            answering: 0,
             outcome,
             refused: false,
             weight,

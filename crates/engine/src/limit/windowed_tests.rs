@@ -16,6 +16,7 @@ fn feed_for<L: LimitAlgorithm>(law: &mut Windowed<L>, end: u64, rtt: u64, outcom
         rtt: Some(Duration::from_millis(rtt)),
         in_flight: 1_000,
         running: 1_000,
+        answering: 0,
         outcome,
         refused: false,
         weight,

@@ -19,6 +19,7 @@ impl Engine {
             self.queue.at_gate() == 0 || !self.line_has_room(),
             "room in the line and a waiter at the gate coexist"
         );
+        assert!(self.answering.0 <= self.capacity.running(), "what was observed and goes on has a slot");
         let binds = self.lifecycle.mode() == Mode::Enforce;
         assert!(binds || self.queue.is_empty(), "no request waits for what doesn't bind");
     }

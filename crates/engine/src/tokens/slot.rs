@@ -69,6 +69,14 @@ impl Slot {
         Self { deadline, ..self }
     }
 
+    /// Notes that the answer begins: no later end of it comes too late. Returns the deadline of the caller, if there is one and
+    /// it has not passed.
+    #[doc(hidden)]
+    pub fn answer(&mut self, now: Timestamp) -> Option<Timestamp> {
+        let is_in_time = self.deadline != Timestamp::NEVER && now <= self.deadline;
+        is_in_time.then(|| std::mem::replace(&mut self.deadline, Timestamp::NEVER))
+    }
+
     /// Returns the slot of a request that occupies a slot of the limit, or of its partition outside of it.
     #[inline]
     pub(crate) const fn counted(start: Timestamp, in_flight: u32, holder: Holder, class: ClassId, ttl: TtlId) -> Self {
@@ -118,6 +126,12 @@ impl Slot {
     /// decisions don't bind.
     pub(crate) const fn is_within_limit(&self) -> bool {
         self.marks.has_only(Marks::COUNTED, Marks::COUNTED.with(Marks::OVER_LIMIT))
+    }
+
+    /// Whether the sample was taken of a request that goes on. Not known of a slot that may be taken back.
+    pub(crate) fn is_answering(&self) -> bool {
+        let is_observed = self.marks.has(Marks::OBSERVED) && !self.marks.has(Marks::ABANDONED);
+        is_observed && self.is_within_limit() && self.ttl().is_none()
     }
 
     /// Returns the sample of a request that ends now, while `running` requests run, itself included.

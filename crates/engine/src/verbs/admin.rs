@@ -103,7 +103,7 @@ impl Engine {
         let Plan { law, shadow, time_one_in, partitions, labels, rules, time_to_live, journal, .. } = plan;
         let from = short(self.capacity.limit());
         self.controller.replace(law, shadow);
-        self.controller.ask_for_one_in(time_one_in);
+        self.controller.note_settings(time_one_in, queue.default_deadline);
         let added = self.capacity.replace(partitions);
         self.capacity.resize(self.controller.limit());
         self.queue.replace(self.capacity.len(), queue);

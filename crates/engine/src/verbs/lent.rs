@@ -146,7 +146,7 @@ impl Engine {
 
     /// Returns the slot of a request that was admitted to a lent one: the engine counts it already.
     pub fn take_over(
-        &self,
+        &mut self,
         borrower: Borrower,
         start: Timestamp,
         deadline: Timestamp,
@@ -155,7 +155,14 @@ impl Engine {
     ) -> Slot {
         let slot = Slot::counted(start, in_flight, holder_of(borrower), ClassId::OTHERS, TtlId::NONE);
         let marks = if is_observed { slot.marks.with(Marks::OBSERVED) } else { slot.marks };
-        Slot { deadline, marks, ..slot }
+        let slot = Slot { deadline, marks, ..slot };
+        self.answering.0 += usize::from(slot.is_answering());
+        slot
+    }
+
+    /// Notes how many requests on lent slots were observed and go on.
+    pub fn note_lent_answering(&mut self, count: usize) {
+        self.answering.1 = count;
     }
 }
 

@@ -25,6 +25,7 @@ impl Engine {
         let is_kept = slot.is_counted() && !slot.ttl().is_some_and(|ttl| self.slot_ttl.is_expired(ttl));
         let (label, metrics) = (if is_kept { slot.label } else { LabelId::DEFAULT }, self.label_metrics_of(slot));
         self.learn_one(now, &slot.sample(now, outcome, 0), now.since(slot.start), label, metrics);
+        self.answering.0 += usize::from(slot.is_answering());
     }
 
     /// Takes samples of requests on lent slots.
@@ -78,6 +79,7 @@ impl Engine {
     pub fn abandon(&mut self, now: Timestamp, slot: &mut Slot, outcome: Outcome) -> AbandonedKind {
         self.observe(now, slot, outcome);
         if slot.is_counted() && !slot.marks.has(Marks::ABANDONED) {
+            self.answering.0 -= usize::from(slot.is_answering());
             slot.marks = slot.marks.with(Marks::ABANDONED);
             self.capacity.note_abandoned(slot.partition, 1);
         }
@@ -129,7 +131,9 @@ impl Engine {
         let running = if running == 0 { self.capacity.running() } else { running as usize };
         let (in_flight, refused) = (in_flight as usize, self.controller.take_refused());
         let was_answered = sample.outcome == Outcome::Success;
-        self.obey_law(&Sample { start, end: now, rtt, in_flight, running, outcome, refused, weight }, was_answered);
+        let answering = self.answering.0 + self.answering.1;
+        let sample = Sample { start, end: now, rtt, in_flight, running, answering, outcome, refused, weight };
+        self.obey_law(&sample, was_answered);
     }
 
     fn obey_law(&mut self, sample: &Sample, was_answered: bool) {

@@ -66,6 +66,8 @@ pub(super) struct Cohort {
     refused: u32,
     /// Sum of the concurrency that each request has seen.
     concurrency: f64,
+    /// Sum of the requests of these that were sampled before.
+    answering: f64,
 }
 
 /// Means of the cohorts before this one.
@@ -112,6 +114,7 @@ impl Cohort {
             saturated: 0,
             refused: 0,
             concurrency: 0.0,
+            answering: 0.0,
         }
     }
 
@@ -138,6 +141,7 @@ impl Cohort {
         self.refused += u32::from(sample.refused && self.rules.has(Rule::Refused));
         // While a limit is rising or falling, requests leave into another crowd than they came into.
         self.concurrency += f64::midpoint(sample.in_flight as f64, sample.running as f64);
+        self.answering += sample.answering as f64;
         match (sample.rtt, sample.outcome) {
             (_, Outcome::Overload) => self.overloads += 1,
             (Some(rtt), outcome) => {
@@ -159,7 +163,7 @@ impl Cohort {
             (None, _) => {}
         }
         if self.closed.is_none() {
-            let others = u32::try_from(sample.running.saturating_sub(1)).unwrap_or(u32::MAX);
+            let others = others_of(sample);
             let unfinished = others.saturating_sub(self.older);
             if unfinished == 0 {
                 self.quiet = sample.end;
@@ -240,14 +244,17 @@ impl Cohort {
         let samples = timed + unfinished;
         let rtt = (self.sum + unfinished * age) / samples;
         let square = (self.squares + unfinished * age * age) / samples;
+        // Little's law: where as many slots again are held by answers that have begun, each is held for twice as long.
+        let held = self.concurrency / (self.concurrency - self.answering).max(all);
+        let held = held.max(1.0);
         Some(Point {
             concurrency: self.concurrency / all,
-            rtt: rtt.max(1.0) * timed / f64::from(self.answered.max(1)),
-            pace: rtt.max(1.0),
+            rtt: rtt.max(1.0) * held * timed / f64::from(self.answered.max(1)),
+            pace: rtt.max(1.0) * held,
             answer: self.answers / f64::from(self.answered.max(1)),
             answered: f64::from(self.answered) / timed,
             finished: self.timed,
-            at_least: self.sum / f64::from(self.answered.max(1)),
+            at_least: held * self.sum / f64::from(self.answered.max(1)),
             scatter: (square / (rtt * rtt).max(1.0) - 1.0).max(0.0),
             samples,
             saturation: f64::from(self.saturated) / all,
@@ -258,6 +265,11 @@ impl Cohort {
             cohorts: 1,
         })
     }
+}
+
+/// Returns how many other requests run that were not sampled yet.
+pub(super) fn others_of(sample: &Sample) -> u32 {
+    u32::try_from(sample.running.saturating_sub(sample.answering).saturating_sub(1)).unwrap_or(u32::MAX)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a rounded time is as good")]

@@ -36,6 +36,17 @@
 //! The `n` that belongs to it is the mean of what a request met when it came and what it left behind. While a limit
 //! moves, these differ, and most of its time a request spends in between.
 //!
+//! Where an answer holds its slot for longer than its sample says (a stream that outlasts its caller's deadline, work that was
+//! handed on), the same law of Little corrects the mean: if twice as many requests run as have no sample yet, each slot is held
+//! for twice as long.
+//!
+//! # Latency that callers don't notice
+//!
+//! Below the knee a cut costs nothing, and so does a limit that is a few slots too high: the requests wait inside rather than in
+//! line. What a cut is for there is latency. Where an answer takes less than a tenth of the time for which callers wait, they hardly
+//! notice, and a limit of one or two slots is dear: the backend is idle between two requests, and one long request holds half of
+//! the limit. So there only a throughput that falls is a reason to cut, which is a `g` above 2, by two standard errors.
+//!
 //! # How sure the law is
 //!
 //! The arithmetic mean of a long tail takes many samples. How many is learned: the relative variance of single
@@ -121,7 +132,7 @@ mod tests;
 use std::{num::NonZeroU32, time::Duration};
 
 use self::{
-    cohort::{Cohort, Habit},
+    cohort::{Cohort, Habit, nanos_f64, others_of},
     point::{Point, Scatter},
     rest::Rest,
     rules::{Rule, Rules},
@@ -184,6 +195,8 @@ pub struct TwoPoint {
     shown: Shown,
     rest: Rest,
     rules: Rules,
+    /// Nanoseconds for which callers wait for an answer; 0 where that is not known.
+    patience: f64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -243,6 +256,7 @@ impl TwoPoint {
             shown: Shown::NOTHING,
             rest: Rest::Over,
             rules: Rules::ALL,
+            patience: 0.0,
         }
     }
 
@@ -351,7 +365,7 @@ impl LimitAlgorithm for TwoPoint {
     /// Takes a limit of which only that it was good is known: the law doesn't double it, and asks for a lower point.
     #[expect(clippy::cast_precision_loss, reason = "limits are far below 2^52")]
     fn adopt(&mut self, limit: usize) {
-        *self = Self { started: true, slow_start: false, rules: self.rules, ..Self::new() }
+        *self = Self { started: true, slow_start: false, rules: self.rules, patience: self.patience, ..Self::new() }
             .initial(limit)
             .min(self.min)
             .max(self.max);
@@ -366,7 +380,7 @@ impl LimitAlgorithm for TwoPoint {
     fn on_sample(&mut self, sample: &Sample) {
         self.hear(sample);
         let limit = self.limit();
-        self.running = u32::try_from(sample.running.saturating_sub(1)).unwrap_or(u32::MAX);
+        self.running = others_of(sample);
         if self.rest != Rest::Over {
             if self.rest.ends_with(sample, limit) {
                 self.set(self.limit, sample.end);
@@ -391,6 +405,10 @@ impl LimitAlgorithm for TwoPoint {
                 Phase::Probe => self.probed(point),
             }
         }
+    }
+
+    fn note_patience(&mut self, patience: Option<Duration>) {
+        self.patience = patience.map_or(0.0, nanos_f64);
     }
 
     fn problems(&self) -> Vec<Problem> {

@@ -60,10 +60,12 @@ pub(super) enum Rule {
     Space,
     /// The limit doubles while there is nothing to compare with.
     Start,
+    /// Where answers take a small part of what callers wait, only a throughput that falls is a reason to cut.
+    Unnoticed,
 }
 
 /// All rules with their names.
-const ALL: [(&str, Rule); 27] = [
+const ALL: [(&str, Rule); 28] = [
     ("alarm", Rule::Alarm),
     ("back", Rule::Back),
     ("ceiling", Rule::Ceiling),
@@ -91,6 +93,7 @@ const ALL: [(&str, Rule); 27] = [
     ("slower", Rule::Slower),
     ("space", Rule::Space),
     ("start", Rule::Start),
+    ("unnoticed", Rule::Unnoticed),
 ];
 
 /// Which rules are switched off: none, but in an ablation.

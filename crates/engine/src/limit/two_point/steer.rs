@@ -17,6 +17,10 @@ const TARGET: f64 = 1.5;
 const LOW_ENOUGH: f64 = 1.35;
 const HIGH_ENOUGH: f64 = 1.7;
 const GAIN: f64 = 0.7;
+/// Where an answer takes less than this part of the time that callers wait, latency is no reason to cut the limit: only a
+/// throughput that falls is, which is a `g` above 2.
+const UNNOTICED: f64 = 0.1;
+const FALLS: f64 = 2.0;
 /// Below this `g` latency hardly depends on the limit.
 const FLAT: f64 = 1.15;
 /// Above this `g` a single cohort is enough to see that the limit is too high.
@@ -242,6 +246,8 @@ impl TwoPoint {
         let errors = if is_costly && self.rules.has(Rule::Evidence) { ERRORS_TO_CUT } else { ERRORS };
         let is_implausible = g > IMPLAUSIBLE && !just_probed && self.rules.has(Rule::Implausible);
         let is_old = now.since(low.at) > FRESH.max(high.length.saturating_mul(2)) && self.rules.has(Rule::Fresh);
+        let is_unnoticed = high.rtt < UNNOTICED * self.patience && self.rules.has(Rule::Unnoticed);
+        let (high_enough, errors) = if is_unnoticed { (FALLS, ERRORS_TO_CUT) } else { (HIGH_ENOUGH, errors) };
         if just_probed && g < 1.0 / FLAT && self.rules.has(Rule::Slower) {
             // Slower with fewer requests: the environment became slower in between.
             Move::Forget
@@ -251,7 +257,7 @@ impl TwoPoint {
             // Behind shares of the limit twice what runs is enough, unless it is plain that the server is idle.
             let is_enough = high.is_by_shares() && self.limit >= high.concurrency * ROOM && g * margin > FLAT;
             if is_enough { Move::Settle } else { Move::Grow(growth((TARGET / g).powf(GAIN).min(2.0))) }
-        } else if !comparison.is_above(HIGH_ENOUGH, errors) {
+        } else if !comparison.is_above(high_enough, errors) {
             let is_unsure = high.cohorts >= STOOD && comparison.error > UNSURE && high.saturation > DEMAND;
             if is_unsure && self.rules.has(Rule::Doubt) { Move::Grow(growth(TARGET)) } else { Move::Settle }
         } else if let Some(before) = grown_from.filter(|_| is_plain && self.rules.has(Rule::Back)) {

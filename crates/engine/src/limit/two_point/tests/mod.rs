@@ -1,6 +1,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod cohort;
+mod patience;
 mod probe;
 
 use std::{fmt::Write as _, time::Duration};
