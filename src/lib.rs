@@ -59,8 +59,9 @@
 //!
 //! - **A slot is held to the end of the response body**, and given back on every way a request can end: last frame,
 //!   error, trailers, drop, panic, killed connection.
-//! - **The round-trip time ends at the response head**: a slow reader is no congestion. A request that was cancelled
-//!   late is evidence of a slow server, a request that was cancelled early is evidence of nothing.
+//! - **A law learns for how long slots are held**, since that is what a limit counts: up to the end of the body, or up to the
+//!   deadline of the caller where the body goes on. Where no deadline is known, the round-trip time ends at the response head. A
+//!   request that was cancelled late is evidence of a slow server, a request that was cancelled early is evidence of nothing.
 //! - **All state is in the handle.** axum applies a layer again for each route *and each connection*; a limiter that
 //!   creates its state there limits nothing. Here `layer()` clones an `Arc`.
 //! - **No slot is reserved before a request arrives.** Idle connections hold no slot.

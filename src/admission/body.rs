@@ -39,13 +39,22 @@ pin_project! {
     }
 }
 
+/// When the sample of a request is taken whose body goes on, and of what.
+pub(super) enum Learned {
+    /// At the end, unless it was taken before.
+    AtEnd,
+    /// At the end, as of this time: that of the head.
+    Head(Timestamp),
+    /// At the end, or with the first frame after this time: the caller is still there.
+    Until(Timestamp),
+}
+
 /// What is left to do when a response body ends.
 pub(super) struct Guard {
     permit: SlotGuard,
     /// How the request went, should its sample be taken only now.
     outcome: Outcome,
-    /// When the answer began, if its sample is taken with the end of its body.
-    head: Option<Timestamp>,
+    learned: Learned,
     /// Whether there may be trailers that say more, and what judges them, and reports in them, unless that is the default.
     trailers: bool,
     responses: Option<Arc<ForResponses>>,
@@ -56,11 +65,11 @@ impl Guard {
     pub(super) const fn new(
         permit: SlotGuard,
         outcome: Outcome,
-        head: Option<Timestamp>,
+        learned: Learned,
         trailers: bool,
         responses: Option<Arc<ForResponses>>,
     ) -> Self {
-        Self { permit, outcome, head, trailers, responses }
+        Self { permit, outcome, learned, trailers, responses }
     }
 
     #[inline]
@@ -69,7 +78,18 @@ impl Guard {
             self.read_trailers(trailers);
         }
         if self.permit.is_held() {
-            self.permit.give_back(self.outcome, self.head);
+            let head = if let Learned::Head(head) = self.learned { Some(head) } else { None };
+            self.permit.give_back(self.outcome, head);
+        }
+    }
+
+    /// Takes the sample of a body that goes on beyond the deadline of a caller that is still there.
+    fn note_frame(&mut self) {
+        if let Learned::Until(until) = self.learned
+            && self.permit.now() >= until
+        {
+            self.permit.observe(self.outcome);
+            self.learned = Learned::AtEnd;
         }
     }
 
@@ -96,11 +116,12 @@ impl Drop for Guard {
         if !self.permit.is_held() {
             return;
         }
-        if self.head.is_some() {
+        match self.learned {
             // What the head said counts, as it does where the sample is taken then.
-            self.permit.give_back(self.outcome, self.head);
-        } else {
-            self.permit.abandon(|unsaid| if self.outcome == Outcome::Success { unsaid } else { self.outcome });
+            Learned::Head(_) | Learned::Until(_) => self.end(None),
+            Learned::AtEnd => {
+                self.permit.abandon(|unsaid| if self.outcome == Outcome::Success { unsaid } else { self.outcome });
+            }
         }
     }
 }
@@ -143,7 +164,11 @@ where
                 match &mut frame {
                     // The last frame is often the last thing that is asked for: no reader waits for `None` once the
                     // announced length is reached.
-                    Some(Ok(frame)) if !frame.is_trailers() && !body.is_end_stream() => {}
+                    Some(Ok(frame)) if !frame.is_trailers() && !body.is_end_stream() => {
+                        if let Some(guard) = guard {
+                            guard.note_frame();
+                        }
+                    }
                     Some(Ok(frame)) => end(guard, frame.trailers_mut()),
                     Some(Err(_)) => drop(guard.take()),
                     None => end(guard, None),

@@ -9,12 +9,12 @@ use tokio::time::Instant;
 use super::{
     Assess, Policy, ReleaseAt, RequestHead, SampleAt,
     assess::{ForResponses, judge},
-    body::Guard,
+    body::{Guard, Learned},
     head::{GRPC_STATUS, is_grpc},
     nesting::{Mark, Pass},
     respond::load_reports::{Format, asks_for_json},
 };
-use crate::{Outcome, runtime::SlotGuard, ticket::Ticket};
+use crate::{Outcome, Timestamp, runtime::SlotGuard, ticket::Ticket};
 
 /// What is special about a request when its response comes: one byte, so that most are told apart by one test.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -119,14 +119,18 @@ impl RequestContext {
     #[inline(always)]
     pub(super) fn watch<B: Body>(&mut self, response: &mut Response<B>) -> Option<Guard> {
         let at_end = if self.is_usual() && is_usual(response) {
-            AtEnd { outcome: Outcome::Success, is_later: true, has_trailers: false, reports: false }
+            AtEnd { outcome: Outcome::Success, is_later: true, until: None, has_trailers: false, reports: false }
         } else {
             self.watch_any(response)?
         };
         let permit = self.permit.take()?;
-        let head = if at_end.is_later { Some(permit.observe_later()) } else { None };
+        let learned = match at_end.until {
+            Some(until) => Learned::Until(until),
+            None if at_end.is_later => Learned::Head(permit.observe_later()),
+            None => Learned::AtEnd,
+        };
         let responses = if at_end.has_trailers || at_end.reports { self.responses.take() } else { None };
-        Some(Guard::new(permit, at_end.outcome, head, at_end.has_trailers, responses))
+        Some(Guard::new(permit, at_end.outcome, learned, at_end.has_trailers, responses))
     }
 
     /// Whether nothing was set for this request that says what its response means.
@@ -184,7 +188,10 @@ impl RequestContext {
         }
         let is_learned_at_head = policy.sample_at != Some(SampleAt::BodyEnd);
         let is_later = is_learned_at_head && is_short(response.body()) && outcome != Outcome::Overload;
-        if is_learned_at_head && !is_later {
+        let is_of_slot = matches!(policy.sample_at, None | Some(SampleAt::BodyEndOrDeadline));
+        let goes_on = is_of_slot && !is_later && outcome == Outcome::Success;
+        let until = if goes_on { permit.answer() } else { None };
+        if is_learned_at_head && !is_later && until.is_none() {
             permit.observe(outcome);
         }
         // Trailers count where the head has not said it all; gRPC says it in the head only if there is no message.
@@ -193,7 +200,7 @@ impl RequestContext {
             && outcome != Outcome::Overload
             && is_grpc(response.headers())
             && !response.headers().contains_key(&GRPC_STATUS);
-        Some(AtEnd { outcome, is_later, has_trailers, reports })
+        Some(AtEnd { outcome, is_later, until, has_trailers, reports })
     }
 }
 
@@ -202,6 +209,8 @@ struct AtEnd {
     outcome: Outcome,
     /// Whether the sample is taken with the end of the body, though it is of the head.
     is_later: bool,
+    /// Until when the sample is taken, at the latest, of a body that goes on.
+    until: Option<Timestamp>,
     /// Whether trailers may say more.
     has_trailers: bool,
     /// Whether trailers carry a load report.

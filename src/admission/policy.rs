@@ -25,10 +25,18 @@ pub enum ReleaseAt {
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum SampleAt {
-    /// At the end of the response body: the outcome, and the round-trip time up to there.
-    BodyEnd,
-    /// At the response head: the outcome, and the round-trip time up to there, since a slow reader is no congestion.
+    /// When the response body ends, when its caller leaves, or with the first frame after the [deadline](Deadline) of a caller
+    /// that is still there, whichever comes first: the outcome of the head, and the time up to there. A limit counts slots, so a
+    /// law wants to know for how long an answer holds one.
+    ///
+    /// Of a short body, a head that came too late and one that tells of an overload the sample is taken at the head. The same
+    /// holds for each head where neither a deadline nor the [patience](crate::AdmissionBuilder::patience) of callers is known.
     #[default]
+    BodyEndOrDeadline,
+    /// At the end of the response body: the outcome, and the round-trip time up to there. A caller that leaves before the end
+    /// got no answer, and a body that ends after the deadline of its caller was too late.
+    BodyEnd,
+    /// At the response head: the outcome, and the round-trip time up to there.
     ResponseHead,
     /// Never: nothing is learned.
     Never,

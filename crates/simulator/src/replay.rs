@@ -195,7 +195,7 @@ impl Replay {
                 }
                 None
             }
-            "observe" | "abandon" | "finish" | "overload" => {
+            "answer" | "observe" | "abandon" | "finish" | "overload" => {
                 self.end(now, id()?, verb, lines::outcome(line)?);
                 None
             }
@@ -262,6 +262,7 @@ impl Replay {
         match outcome {
             Some(outcome) if verb == "abandon" => self.engine.abandon(now, request, outcome),
             Some(outcome) => self.engine.observe(now, request, outcome),
+            None if verb == "answer" => self.engine.answer(now, request),
             None if verb == "overload" => self.engine.observe_late_overload(now, request),
             None => {}
         }

@@ -120,17 +120,23 @@ impl SlotGuard {
 
     /// Like `self`, with the lease of shared rules.
     pub(in crate::runtime) fn leased(mut self, lease: Box<store::LeaseGuard>) -> Self {
-        match std::mem::replace(&mut self.source, SlotSource::Nothing) {
-            SlotSource::Own(own) => {
-                self.source = SlotSource::Special(Box::new(SpecialSlot { lease: Some(lease), ..SpecialSlot::of(own) }))
-            }
-            SlotSource::Special(mut special) => {
-                special.lease = Some(lease);
-                self.source = SlotSource::Special(special);
-            }
-            other => self.source = other,
+        if let Some(mut special) = self.take_special() {
+            special.lease = Some(lease);
+            self.source = SlotSource::Special(special);
         }
         self
+    }
+
+    /// Takes a slot of the engine out, with room for more to give back.
+    fn take_special(&mut self) -> Option<Box<SpecialSlot>> {
+        match std::mem::replace(&mut self.source, SlotSource::Nothing) {
+            SlotSource::Own(own) => Some(Box::new(SpecialSlot::of(own))),
+            SlotSource::Special(special) => Some(special),
+            other => {
+                self.source = other;
+                None
+            }
+        }
     }
 
     pub(super) fn own(&self) -> Option<&OwnSlot> {
@@ -232,15 +238,7 @@ impl SlotGuard {
     pub(crate) fn share(&mut self) -> Option<SlotKeeper> {
         self.take_over(None);
         let shelf = Arc::<SlotShelf<Self>>::default();
-        let mut special = match std::mem::replace(&mut self.source, SlotSource::Nothing) {
-            SlotSource::Own(own) => Box::new(SpecialSlot::of(own)),
-            SlotSource::Special(special) => special,
-            // The handle is gone.
-            other => {
-                self.source = other;
-                return None;
-            }
-        };
+        let mut special = self.take_special()?;
         let keeper = SlotKeeper::new(&shelf, special.own.shared.id());
         special.shelf = Some(shelf);
         self.source = SlotSource::Special(special);
@@ -252,7 +250,7 @@ impl SlotGuard {
         let SlotSource::Special(special) = &mut self.source else { return false };
         let Some(shelf) = special.shelf.take().filter(|shelf| Arc::strong_count(shelf) > 1) else { return false };
         special.is_kept = true;
-        let SpecialSlot { own, .. } = &mut **special;
+        let own = &mut special.own;
         let was_observed = std::mem::replace(&mut own.is_observed, true);
         let end = end.filter(|&end| end != Timestamp::NEVER).unwrap_or_else(|| own.shared.time.now());
         own.shared.with_engine(|state, _| {
@@ -286,6 +284,15 @@ impl SlotGuard {
         shared.drive_here();
     }
 
+    /// Notes that the answer begins. Returns the deadline of the caller, if that is known and has not passed.
+    pub(crate) fn answer(&mut self) -> Option<Timestamp> {
+        let now = self.now();
+        match &mut self.source {
+            SlotSource::Lent(_, slot) => slot.answer(now),
+            _ => self.own().and_then(|own| own.shared.with_engine(|state, _| state.answer(now, own.number))),
+        }
+    }
+
     /// Whether the slot was not given back yet.
     #[inline]
     pub(crate) const fn is_held(&self) -> bool {
@@ -316,8 +323,9 @@ impl SlotGuard {
         }
     }
 
+    /// Returns the time of the handle; never where the handle is gone.
     #[inline(never)]
-    fn now(&self) -> Timestamp {
+    pub(crate) fn now(&self) -> Timestamp {
         match &self.source {
             SlotSource::Lent(arena, slot) => arena.now(slot),
             _ => self.own().map_or(Timestamp::NEVER, |own| own.shared.now()),

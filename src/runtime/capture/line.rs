@@ -127,4 +127,6 @@ pub(super) enum Verb {
     End,
     /// A request is given up whose work may go on.
     Abandon,
+    /// The answer to a request has begun before its deadline.
+    Answer,
 }

@@ -96,6 +96,13 @@ impl ReplayEngine {
         })
     }
 
+    /// Notes that the answer to a request has begun.
+    pub fn answer(&mut self, now: Timestamp, request: &mut ReplayRequest) {
+        if let Stage::Runs(slot) = &mut request.0 {
+            slot.answer(now);
+        }
+    }
+
     /// Takes the outcome of a request that runs.
     pub fn observe(&mut self, now: Timestamp, request: &mut ReplayRequest, outcome: Outcome) {
         if let Stage::Runs(slot) = &mut request.0 {

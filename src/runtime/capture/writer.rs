@@ -14,7 +14,7 @@ use super::{
     line::{CaptureRow, Header, Verb},
 };
 use crate::{
-    Outcome, Reason,
+    Outcome, Reason, Timestamp,
     engine::{PartitionId, nanos},
     runtime::core::{Arrive, Checkpoint, Cut, End, Gets, PAUSE, Present, Row, Step, Worker, deadline},
 };
@@ -110,6 +110,12 @@ impl Names {
             Step::Observe { slot, outcome } => self.observed(Verb::Observe, (slot, false), outcome),
             Step::Abandon { slot, was_observed, outcome } => {
                 self.observed(Verb::Abandon, (slot, was_observed), outcome)
+            }
+            Step::Answer { slot } => {
+                let id = self.take(slot, false);
+                let answered = [slot[0], Timestamp::NEVER.as_nanos(), slot[2], slot[3]];
+                self.slots.extend(id.map(|id| (answered, false, id)));
+                says(Verb::Answer, id)
             }
             Step::Overload { slot } => says(Verb::Overload, self.find(slot, true).map(|(.., id)| id)),
             Step::Finish { slot, outcome } => {

@@ -114,6 +114,15 @@ impl State {
         self.engine.observe(now, slot, outcome);
     }
 
+    /// Notes that the answer to a request begins. Returns the deadline of the caller, if there is one and it has not passed.
+    pub(in crate::runtime) fn answer(&mut self, now: Timestamp, number: SlotNumber) -> Option<Timestamp> {
+        let slot = self.slots.get_mut(number)?;
+        let _before = slot.fingerprint();
+        let deadline = slot.answer(now)?;
+        note!(self, Step::Answer { slot: _before });
+        Some(deadline)
+    }
+
     /// Takes the outcome of a request that was given up; its slot stays taken. Returns the kind of its work, when that began, and
     /// whether its slot is one of the limit.
     pub(in crate::runtime) fn note_abandoned(

@@ -47,6 +47,10 @@ pub(crate) enum Step {
     Leave {
         place: u32,
     },
+    /// The answer has begun, before its deadline.
+    Answer {
+        slot: [u64; 4],
+    },
     Observe {
         slot: [u64; 4],
         outcome: Outcome,

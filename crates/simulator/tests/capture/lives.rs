@@ -1,6 +1,7 @@
 //! A capture goes on over reloads and reports of workers, and replays them bit by bit.
 
 use std::{
+    convert::Infallible,
     future::Future,
     pin::Pin,
     task::{Context, Waker},
@@ -12,10 +13,15 @@ use admission_simulator::{
     policy::{Policy, VirtualClock},
     replay::replay,
 };
+use bytes::Bytes;
+use futures_util::{FutureExt, StreamExt, stream};
+use http_body_util::{BodyExt, Empty, StreamBody};
+use hyper::{Request, Response, body::Frame};
+use tower::{Layer, ServiceExt, service_fn};
 use tower_admission::{
-    Admission, AdmissionBuilder, Labels, Outcome, Permit, Ticket, WorkerReport,
+    Admission, AdmissionBuilder, AdmissionLayer, Labels, Outcome, Permit, Ticket, WorkerReport,
     capture::Capture,
-    limit::{Fixed, Limit, TwoPoint},
+    limit::{Fixed, Limit, LimitAlgorithm, Sample, TwoPoint},
     percent,
 };
 
@@ -161,4 +167,56 @@ fn a_reload_without_words_says_so_and_goes_on() {
     assert!(reload.contains("without_policy") && reload.contains("control law"), "{reload}");
     let again = replay(make(0), (1..).map(make), lines.join("\n").as_bytes()).unwrap();
     assert_eq!(again.differences, 0, "{:#?}", again.first_differences);
+}
+
+/// A limit that grows with each answer in time, and falls with each other end.
+#[derive(Debug)]
+struct Counts(usize);
+
+impl LimitAlgorithm for Counts {
+    fn limit(&self) -> usize {
+        self.0
+    }
+
+    fn on_sample(&mut self, sample: &Sample) {
+        self.0 = if sample.outcome == Outcome::Success { self.0 + 1 } else { (self.0 - 1).max(5) };
+    }
+}
+
+/// Bodies that end before the deadlines of their callers, and streams that go on after them.
+#[test]
+fn bodies_that_go_on_beyond_deadlines_are_recorded_and_replayed_exactly() {
+    let patient = || Admission::builder().limit(Limit::per_sample(Counts(5))).patience(Duration::from_micros(300));
+    let clock = VirtualClock::default();
+    let admission = patient().clock(clock.clone()).build().unwrap();
+    let sink = Sink::default();
+    let recording = Capture::new().buffer(1 << 20).start(&admission, sink.clone()).unwrap();
+    let layer = AdmissionLayer::new(&admission);
+    let mut bodies = Vec::new();
+    for round in 0..500 {
+        clock.pass(Duration::from_micros(70));
+        let answer = service_fn(async |_: Request<Empty<Bytes>>| {
+            let frames =
+                stream::repeat(Bytes::from_static(b"more")).map(|piece| Ok::<_, Infallible>(Frame::data(piece)));
+            Ok::<_, Infallible>(Response::new(StreamBody::new(Box::pin(frames))))
+        });
+        if let Some(answer) = layer.layer(answer).oneshot(Request::new(Empty::new())).now_or_never() {
+            bodies.push(Box::pin(answer.unwrap().into_body()));
+        }
+        for body in &mut bodies {
+            drop(body.frame().now_or_never());
+        }
+        while bodies.len() > 2 + round % 19 {
+            bodies.remove(round % bodies.len());
+        }
+    }
+    bodies.clear();
+    recording.stop().unwrap();
+    let lines = sink.lines();
+    assert!(count(&lines, "answer") > 400 && count(&lines, "observe") > 10, "{}", count(&lines, "observe"));
+    assert!(admission.snapshot().partitions[0].successes > 400);
+    assert_eq!(replay(patient(), [], lines.join("\n").as_bytes()).unwrap().differences, 0);
+    // The control: without these rows the streams would be too late.
+    let silent = lines.iter().filter(|line| !line.contains(r#""do":"answer""#)).map(String::as_str).collect::<Vec<_>>();
+    assert!(replay(patient(), [], silent.join("\n").as_bytes()).unwrap().differences > 0);
 }

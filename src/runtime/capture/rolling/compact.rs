@@ -5,7 +5,7 @@ use std::{collections::HashMap, sync::Arc};
 use crate::runtime::capture::line::{CaptureRow, Verb};
 
 /// The verbs of rows about requests, and of time that passes.
-const VERBS: [Verb; 9] = [
+const VERBS: [Verb; 10] = [
     Verb::Arrive,
     Verb::Claim,
     Verb::Leave,
@@ -15,6 +15,7 @@ const VERBS: [Verb; 9] = [
     Verb::Tick,
     Verb::Present,
     Verb::Abandon,
+    Verb::Answer,
 ];
 
 const ID: u8 = 1;

@@ -147,6 +147,7 @@ impl Lending {
     }
 
     fn collect_all(&mut self, lanes: &Lanes, engine: &mut Engine) {
+        engine.note_lent_answering(lanes.answering.load(Ordering::Relaxed) as usize);
         for (lane, loan) in lanes.all().zip(&mut self.loans) {
             let (observed, left) = lane.told();
             if (observed, left) != (loan.read_at_head, loan.read_at_end) {
@@ -290,6 +291,7 @@ impl Lending {
     pub(in crate::runtime) fn take_over(&mut self, lanes: &Lanes, slot: &LentSlot) {
         if let (Some(lane), Some(loan)) = (lanes.lane(slot), self.loans.get_mut(slot.lane())) {
             lane.state.take_out();
+            lanes.note_end(slot);
             loan.lent -= 1;
             loan.in_state -= 1;
             loan.left += 1;

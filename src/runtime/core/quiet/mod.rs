@@ -74,6 +74,8 @@ pub(in crate::runtime) struct Lanes {
     elsewhere: AtomicU64,
     /// One in how many requests is timed, as a power of two less 1.
     untimed: AtomicU64,
+    /// Requests that were observed and go on.
+    answering: AtomicU64,
     /// The deadline of requests that come without one, as a lent slot has it.
     default_deadline_us: AtomicU64,
     /// Refusals that stand, by the number of their partition.
@@ -121,6 +123,7 @@ impl Lanes {
             per_partition: per_partition.ilog2(),
             elsewhere: AtomicU64::new(0),
             untimed: AtomicU64::new(0),
+            answering: AtomicU64::new(0),
             default_deadline_us: AtomicU64::new(u32::MAX.into()),
             standing_refusals: (0..partitions.min(MOST_LANES)).map(|_| StandingRefusal::nothing()).collect(),
         }
@@ -239,6 +242,7 @@ impl Lanes {
     pub(in crate::runtime) fn leave(&self, slot: &LentSlot, end: Timestamp, outcome: Outcome) -> Next {
         let Some(lane) = self.lane(slot) else { return Next::Recall };
         lane.busy_since.store(u64::MAX, Ordering::Relaxed);
+        self.note_end(slot);
         let seen = lane.state.leave();
         let outcome = if slot.is_observed { None } else { Some(outcome) };
         let is_plain = !slot.is_timed() && outcome == Some(Outcome::Success);
@@ -246,11 +250,20 @@ impl Lanes {
         if seen.is_closed { Next::Recall } else { lane.next(seen.left, end) }
     }
 
+    /// Notes that a request does not go on here any more.
+    #[inline]
+    fn note_end(&self, slot: &LentSlot) {
+        if slot.is_observed {
+            self.answering.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
     /// Takes the sample of a request that goes on.
     #[inline]
     pub(in crate::runtime) fn observe(&self, slot: &mut LentSlot, end: Timestamp, outcome: Outcome) -> Next {
         let Some(lane) = self.lane(slot) else { return Next::Recall };
         slot.is_observed = true;
+        self.answering.fetch_add(1, Ordering::Relaxed);
         let seen = lane.state.look();
         let number = low(lane.observed.fetch_add(1, Ordering::AcqRel));
         let is_plain = !slot.is_timed() && outcome == Outcome::Success;
@@ -322,6 +335,17 @@ impl LentSlot {
             return Timestamp::NEVER;
         }
         self.start.after(Duration::from_micros(self.deadline_us.into()))
+    }
+
+    /// Notes that the answer begins: no later end of it comes too late. Returns the deadline of the caller, if there is one and
+    /// it has not passed.
+    pub(in crate::runtime) fn answer(&mut self, now: Timestamp) -> Option<Timestamp> {
+        let deadline = self.deadline();
+        let is_in_time = deadline != Timestamp::NEVER && now <= deadline;
+        if is_in_time {
+            self.deadline_us = u32::MAX;
+        }
+        is_in_time.then_some(deadline)
     }
 
     fn place(&self) -> u32 {

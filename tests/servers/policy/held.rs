@@ -1,0 +1,173 @@
+//! What a law learns from a body that goes on: for how long its slot was held, up to the deadline of the caller.
+
+use std::{
+    convert::Infallible,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use futures_util::stream;
+use http::{Request, Response};
+use http_body::Frame;
+use http_body_util::{BodyExt, Empty, StreamBody};
+use tokio::time::sleep;
+use tower::{Layer, ServiceExt, service_fn};
+use tower_admission::{
+    Admission, AdmissionLayer, Outcome,
+    limit::{Limit, LimitAlgorithm, Sample},
+    policy::{Policy, SampleAt},
+};
+
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// A limit of ten that notes each sample, and how long callers wait.
+#[derive(Clone, Debug, Default)]
+struct Notes(Arc<Mutex<(Vec<Sample>, Option<Duration>)>>);
+
+impl LimitAlgorithm for Notes {
+    fn limit(&self) -> usize {
+        10
+    }
+
+    fn on_sample(&mut self, sample: &Sample) {
+        self.0.lock().unwrap().0.push(sample.clone());
+    }
+
+    fn note_patience(&mut self, patience: Option<Duration>) {
+        self.0.lock().unwrap().1 = patience;
+    }
+}
+
+impl Notes {
+    /// Returns the milliseconds that each sample since the last call says, and how it ended.
+    fn take(&self, admission: &Admission) -> Vec<(u128, Outcome)> {
+        drop(admission.snapshot());
+        let samples = std::mem::take(&mut self.0.lock().unwrap().0);
+        samples.iter().map(|it| (it.rtt.unwrap_or_default().as_millis(), it.outcome)).collect()
+    }
+}
+
+/// A handle with these callers. Where `is_quiet`, it lends slots to requests that come one after the other.
+async fn handle(patience: Option<Duration>, is_quiet: bool) -> (Admission, Notes) {
+    let notes = Notes::default();
+    let builder = Admission::builder().limit(Limit::per_sample(notes.clone()));
+    let admission = patience.into_iter().fold(builder, |builder, it| builder.patience(it)).build().unwrap();
+    let layer = AdmissionLayer::new(&admission);
+    for _ in 0..if is_quiet { 50 } else { 0 } {
+        let answer =
+            service_fn(async |_: Request<Empty<Bytes>>| Ok::<_, Infallible>(Response::new(Empty::<Bytes>::new())));
+        drop(layer.layer(answer).oneshot(Request::new(Empty::new())).await.unwrap());
+    }
+    notes.take(&admission);
+    (admission, notes)
+}
+
+/// An answer whose head takes 20 ms, and whose body is a number of frames, 100 ms each.
+async fn call(
+    admission: &Admission,
+    sample_at: Option<SampleAt>,
+    head: u64,
+    frames: u32,
+) -> Response<impl http_body::Body<Data = Bytes> + use<>> {
+    let answer = service_fn(move |_: Request<Empty<Bytes>>| async move {
+        sleep(Duration::from_millis(head)).await;
+        let pieces = stream::unfold(0, move |sent| async move {
+            sleep(Duration::from_millis(100)).await;
+            (sent < frames).then(|| (Ok::<_, Infallible>(Frame::data(Bytes::from_static(b"piece"))), sent + 1))
+        });
+        Ok::<_, Infallible>(Response::new(StreamBody::new(Box::pin(pieces))))
+    });
+    let layer = AdmissionLayer::new(admission);
+    let layer = sample_at.into_iter().fold(layer, |layer, at| layer.policy(Policy::new().sample_at(at)));
+    layer.layer(answer).oneshot(Request::new(Empty::new())).await.unwrap()
+}
+
+async fn read<B: http_body::Body<Data = Bytes>>(answer: Response<B>, frames: u32) -> impl Sized {
+    let mut body = Box::pin(answer.into_body());
+    for _ in 0..frames {
+        assert!(body.frame().await.is_some_and(|frame| frame.is_ok()));
+    }
+    body
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_ends_in_time_is_learned_as_a_whole_and_its_head_where_no_deadline_is_known() {
+    for is_quiet in [false, true] {
+        for (patience, sample_at, learned) in [
+            (Some(PATIENCE), None, 320),
+            (Some(PATIENCE), Some(SampleAt::BodyEndOrDeadline), 320),
+            (Some(PATIENCE), Some(SampleAt::ResponseHead), 20),
+            (None, None, 20),
+            (None, Some(SampleAt::BodyEnd), 320),
+        ] {
+            let (admission, notes) = handle(patience, is_quiet).await;
+            assert_eq!(notes.0.lock().unwrap().1, patience);
+            let answer = call(&admission, sample_at, 20, 2).await;
+            answer.into_body().collect().await.ok();
+            assert_eq!(
+                notes.take(&admission),
+                [(learned, Outcome::Success)],
+                "{patience:?}, {sample_at:?}, {is_quiet}"
+            );
+            assert_eq!(admission.snapshot().in_flight, 0);
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_is_learned_at_the_deadline_of_a_caller_that_is_still_there_and_is_no_late_answer() {
+    for is_quiet in [false, true] {
+        let (admission, notes) = handle(Some(PATIENCE), is_quiet).await;
+        let body = read(call(&admission, None, 20, 1_000).await, 9).await;
+        assert_eq!(notes.take(&admission), [], "920 ms after it came");
+        drop(body);
+        assert_eq!(notes.take(&admission), [(920, Outcome::Success)], "its caller has left");
+
+        let body = read(call(&admission, None, 20, 1_000).await, 30).await;
+        assert_eq!(notes.take(&admission), [(1_020, Outcome::Success)], "the first frame after a second");
+        assert_eq!(admission.snapshot().in_flight, 1, "its slot is held");
+        let other = call(&admission, None, 20, 0).await;
+        other.into_body().collect().await.ok();
+        assert_eq!(notes.take(&admission), [(120, Outcome::Success)]);
+        drop(body);
+        assert_eq!((notes.take(&admission), admission.snapshot().in_flight), (vec![], 0), "once is enough");
+        assert_eq!(admission.snapshot().partitions[0].cancelled, 0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn samples_say_how_many_requests_were_sampled_before_and_go_on() {
+    for is_quiet in [false, true] {
+        let (admission, notes) = handle(Some(PATIENCE), is_quiet).await;
+        let mut streams = Vec::new();
+        for _ in 0..3 {
+            streams.push(read(call(&admission, None, 20, 1_000).await, 11).await);
+        }
+        drop(admission.snapshot());
+        notes.0.lock().unwrap().0.clear();
+        let counts = async || {
+            call(&admission, None, 20, 0).await.into_body().collect().await.ok();
+            drop(admission.snapshot());
+            let sample = notes.0.lock().unwrap().0.pop().unwrap();
+            (sample.answering, sample.running)
+        };
+        assert_eq!(counts().await, (3, 4), "{is_quiet}");
+        for left in (0..3).rev() {
+            drop(streams.pop());
+            assert_eq!(counts().await, (left, left + 1), "{is_quiet}");
+        }
+    }
+}
+
+/// The control: what is late is late, whatever its body does.
+#[tokio::test(start_paused = true)]
+async fn a_head_that_comes_after_the_deadline_is_learned_at_once_as_no_answer() {
+    for is_quiet in [false, true] {
+        let (admission, notes) = handle(Some(PATIENCE), is_quiet).await;
+        let answer = call(&admission, None, 1_500, 10).await;
+        assert_eq!(notes.take(&admission), [(1_500, Outcome::Cancelled)]);
+        answer.into_body().collect().await.ok();
+        assert_eq!(notes.take(&admission), []);
+    }
+}
