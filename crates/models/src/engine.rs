@@ -67,6 +67,7 @@ pub(crate) struct RequestSample {
     pub(crate) running: u32,
     pub(crate) outcome: Outcome,
     pub(crate) is_untimely: bool,
+    pub(crate) is_of_body: bool,
     pub(crate) weight: u32,
 }
 
@@ -75,7 +76,8 @@ impl RequestSample {
         let Borrower { partition, label } = borrower;
         let (start, end) = (Timestamp::ZERO, Timestamp::ZERO);
         let outcome = Outcome::Success;
-        Self { partition, label, start, end, in_flight: 0, running: 0, outcome, is_untimely: false, weight: 1 }
+        let (is_untimely, is_of_body) = (false, false);
+        Self { partition, label, start, end, in_flight: 0, running: 0, outcome, is_untimely, is_of_body, weight: 1 }
     }
 }
 

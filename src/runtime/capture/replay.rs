@@ -99,7 +99,7 @@ impl ReplayEngine {
     /// Notes that the answer to a request has begun.
     pub fn answer(&mut self, now: Timestamp, request: &mut ReplayRequest) {
         if let Stage::Runs(slot) = &mut request.0 {
-            slot.answer(now);
+            self.engine.answer(now, slot);
         }
     }
 

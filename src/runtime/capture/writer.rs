@@ -113,7 +113,7 @@ impl Names {
             }
             Step::Answer { slot } => {
                 let id = self.take(slot, false);
-                let answered = [slot[0], Timestamp::NEVER.as_nanos(), slot[2], slot[3]];
+                let answered = [slot[0], Timestamp::MET.as_nanos(), slot[2], slot[3]];
                 self.slots.extend(id.map(|id| (answered, false, id)));
                 says(Verb::Answer, id)
             }

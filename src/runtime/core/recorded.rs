@@ -118,7 +118,7 @@ impl State {
     pub(in crate::runtime) fn answer(&mut self, now: Timestamp, number: SlotNumber) -> Option<Timestamp> {
         let slot = self.slots.get_mut(number)?;
         let _before = slot.fingerprint();
-        let deadline = slot.answer(now)?;
+        let deadline = self.engine.answer(now, slot)?;
         note!(self, Step::Answer { slot: _before });
         Some(deadline)
     }

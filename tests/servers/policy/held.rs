@@ -14,8 +14,8 @@ use http_body_util::{BodyExt, Empty, StreamBody};
 use tokio::time::sleep;
 use tower::{Layer, ServiceExt, service_fn};
 use tower_admission::{
-    Admission, AdmissionLayer, Outcome,
-    limit::{Limit, LimitAlgorithm, Sample},
+    Admission, AdmissionLayer, Outcome, Ticket,
+    limit::{Fixed, Limit, LimitAlgorithm, Sample},
     policy::{Policy, SampleAt},
 };
 
@@ -158,6 +158,30 @@ async fn samples_say_how_many_requests_were_sampled_before_and_go_on() {
             assert_eq!(counts().await, (left, left + 1), "{is_quiet}");
         }
     }
+}
+
+/// What a waiter needs time for is the head of its answer.
+#[tokio::test(start_paused = true)]
+async fn a_waiter_is_not_refused_because_bodies_take_longer_than_it_has() {
+    let admitted = async |sample_at| {
+        let admission = Admission::builder().limit(Fixed::new(1)).patience(PATIENCE).build().unwrap();
+        for _ in 0..20 {
+            call(&admission, sample_at, 20, 2).await.into_body().collect().await.ok();
+        }
+        let running = admission.try_admit(Ticket::new()).unwrap();
+        let waiting = [(); 2].map(|()| {
+            let admission = admission.clone();
+            tokio::spawn(async move { call(&admission, sample_at, 20, 0).await.status() })
+        });
+        sleep(Duration::from_millis(700)).await;
+        drop(running);
+        let [first, second] = waiting;
+        let answers = [first.await.unwrap(), second.await.unwrap()];
+        answers.into_iter().filter(|status| status.is_success()).count()
+    };
+    assert_eq!(admitted(None).await, 2, "300 ms are left, and a head takes 20");
+    // The control: where a whole body is what callers wait for.
+    assert_eq!(admitted(Some(SampleAt::BodyEnd)).await, 1, "the last one that waits is served");
 }
 
 /// The control: what is late is late, whatever its body does.

@@ -53,6 +53,9 @@ pub struct RequestSample {
     /// Whether it is an answer that came after its deadline, or a request that was given up in the first half of the time
     /// that it had.
     pub is_untimely: bool,
+    /// Whether it is of a body that went on after its answer had begun, which says how long a slot is held, and not how long a
+    /// caller waits.
+    pub is_of_body: bool,
     /// Whether it ran under the limit, so that its time says something about that.
     pub is_within_limit: bool,
     /// Requests alike that it stands for, itself included.
@@ -73,6 +76,7 @@ impl RequestSample {
             running: 0,
             outcome: Outcome::Success,
             is_untimely: false,
+            is_of_body: false,
             is_within_limit: true,
             weight: 1,
         }

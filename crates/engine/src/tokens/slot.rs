@@ -71,10 +71,9 @@ impl Slot {
 
     /// Notes that the answer begins: no later end of it comes too late. Returns the deadline of the caller, if there is one and
     /// it has not passed.
-    #[doc(hidden)]
-    pub fn answer(&mut self, now: Timestamp) -> Option<Timestamp> {
-        let is_in_time = self.deadline != Timestamp::NEVER && now <= self.deadline;
-        is_in_time.then(|| std::mem::replace(&mut self.deadline, Timestamp::NEVER))
+    pub(crate) fn answer(&mut self, now: Timestamp) -> Option<Timestamp> {
+        let is_in_time = self.deadline < Timestamp::MET && now <= self.deadline;
+        is_in_time.then(|| std::mem::replace(&mut self.deadline, Timestamp::MET))
     }
 
     /// Returns the slot of a request that occupies a slot of the limit, or of its partition outside of it.
@@ -152,6 +151,7 @@ impl Slot {
             running,
             outcome,
             is_untimely,
+            is_of_body: self.deadline == Timestamp::MET,
             is_within_limit: self.is_within_limit(),
             weight: 1,
         }

@@ -28,6 +28,16 @@ impl Engine {
         self.answering.0 += usize::from(slot.is_answering());
     }
 
+    /// Notes that the answer to a request begins, whose body goes on: no later end of it comes too late. Returns the deadline of
+    /// the caller, if there is one and it has not passed.
+    pub fn answer(&mut self, now: Timestamp, slot: &mut Slot) -> Option<Timestamp> {
+        let now = self.advance(now);
+        let deadline = slot.answer(now)?;
+        let work = (slot.class, slot.partition);
+        self.estimates.answered(work, slot.start, now.since(slot.start), slot.is_within_limit());
+        Some(deadline)
+    }
+
     /// Takes samples of requests on lent slots.
     #[inline]
     pub fn learn(&mut self, samples: &[RequestSample]) {
@@ -61,7 +71,10 @@ impl Engine {
                 (Some(self.controller.normalise(class, rtt)).filter(|_| !is_untimely), Outcome::Cancelled)
             }
             Outcome::Success => {
-                self.estimates.answered((class, partition), start, rtt, sample.is_within_limit);
+                // A waiter with as much time as a head takes is in time, however long its body takes.
+                if !sample.is_of_body {
+                    self.estimates.answered((class, partition), start, rtt, sample.is_within_limit);
+                }
                 // An answer that comes after its caller gave up took a slot for nothing, as a request that was given up did.
                 let outcome = if is_untimely { Outcome::Cancelled } else { Outcome::Success };
                 if is_untimely {

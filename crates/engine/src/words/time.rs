@@ -16,6 +16,9 @@ impl Timestamp {
 
     /// Later than any moment that is reached: "no deadline".
     pub const NEVER: Self = Self(u64::MAX);
+    /// In place of the deadline of a caller: its answer has begun before that.
+    #[doc(hidden)]
+    pub const MET: Self = Self(u64::MAX - 1);
 
     /// The last moment before [`Timestamp::NEVER`].
     pub(crate) const LATEST: Self = Self(u64::MAX - 1);

@@ -23,6 +23,7 @@ fn sample(number: u32) -> RingSample {
         running: number + 2,
         outcome: Some(Outcome::Success),
         is_untimely: false,
+        is_of_body: false,
     }
 }
 

@@ -363,7 +363,7 @@ impl Drain<'_> {
     }
 
     fn tell(&mut self, sample: &RingSample, is_end: bool) {
-        let &RingSample { start, end, in_flight, running, outcome, is_untimely } = sample;
+        let &RingSample { start, end, in_flight, running, outcome, is_untimely, is_of_body } = sample;
         let borrower = self.loan.borrower;
         match outcome {
             Some(outcome) if start == Timestamp::NEVER => self.engine.count_untimed(borrower, outcome, 1),
@@ -373,8 +373,8 @@ impl Drain<'_> {
                 let alike = if outcome == Outcome::Success { std::mem::take(&mut self.loan.untimed) } else { 0 };
                 let weight = u32::try_from(alike).unwrap_or(u32::MAX).saturating_add(1);
                 let lent = RequestSample::lent(borrower);
-                let sample = RequestSample { start, end, in_flight, running, outcome, is_untimely, weight, ..lent };
-                self.engine.learn(&[sample]);
+                let lent = RequestSample { is_untimely, is_of_body, weight, ..lent };
+                self.engine.learn(&[RequestSample { start, end, in_flight, running, outcome, ..lent }]);
             }
             // The sample was taken before.
             None => {}

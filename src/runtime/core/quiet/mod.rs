@@ -102,6 +102,9 @@ const _: () =
 /// Bits of the number of a lane, in the place of a request; the count above them is as large as a loan may be.
 const LANE_BITS: u32 = 7;
 
+/// In place of the time until a caller gives up: its answer has begun before that.
+const MET: u32 = u32::MAX - 1;
+
 /// What a request on a lent slot has to do next.
 #[must_use]
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -334,6 +337,9 @@ impl LentSlot {
         if self.deadline_us == u32::MAX || !self.is_timed() {
             return Timestamp::NEVER;
         }
+        if self.deadline_us == MET {
+            return Timestamp::MET;
+        }
         self.start.after(Duration::from_micros(self.deadline_us.into()))
     }
 
@@ -341,9 +347,9 @@ impl LentSlot {
     /// it has not passed.
     pub(in crate::runtime) fn answer(&mut self, now: Timestamp) -> Option<Timestamp> {
         let deadline = self.deadline();
-        let is_in_time = deadline != Timestamp::NEVER && now <= deadline;
+        let is_in_time = deadline < Timestamp::MET && now <= deadline;
         if is_in_time {
-            self.deadline_us = u32::MAX;
+            self.deadline_us = MET;
         }
         is_in_time.then_some(deadline)
     }
@@ -370,7 +376,8 @@ impl LentSlot {
             Some(Outcome::Cancelled) => end.is_in_first_half(self.start, self.deadline()),
             _ => false,
         };
-        RingSample { start: self.start, end, in_flight: self.in_flight(), running, outcome, is_untimely }
+        let is_of_body = self.deadline_us == MET;
+        RingSample { start: self.start, end, in_flight: self.in_flight(), running, outcome, is_untimely, is_of_body }
     }
 
     /// Whether the request is timed.

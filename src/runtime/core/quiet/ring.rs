@@ -23,6 +23,8 @@ pub(in crate::runtime) struct RingSample {
     /// Whether it is an answer that came after its deadline, or a request that was given up in the first half of the time
     /// that it had.
     pub(in crate::runtime) is_untimely: bool,
+    /// Whether it is of a body that went on after its answer had begun.
+    pub(in crate::runtime) is_of_body: bool,
 }
 
 const OUTCOMES: [Option<Outcome>; 4] = [None, Some(Outcome::Success), Some(Outcome::Cancelled), Some(Outcome::Ignore)];
@@ -50,14 +52,17 @@ const fn untimed_success(number: u32) -> u64 {
     ((number & 0xff_ffff) as u64) << 40 | 0b11
 }
 
-/// The lowest bits of a sample, and of one that is late. An entry that was never written has neither.
+/// The lowest bits of a sample, of one that is late, and of one of a body, which is not. An entry that was never written has
+/// none of them.
 const TIMELY: u64 = 0b01;
 const UNTIMELY: u64 = 0b10;
+const OF_BODY: u64 = 0b11;
 
-fn pack(number: u32, outcome: Option<Outcome>, in_flight: u32, running: u32, is_untimely: bool) -> u64 {
+fn pack(number: u32, sample: &RingSample) -> u64 {
+    let &RingSample { outcome, in_flight, running, is_untimely, is_of_body, .. } = sample;
     let outcome = OUTCOMES.iter().position(|&it| it == outcome).unwrap_or(0) as u64;
     let count = |count: u32| u64::from(count).min(COUNT);
-    let kind = if is_untimely { UNTIMELY } else { TIMELY };
+    let kind = [[TIMELY, OF_BODY], [UNTIMELY; 2]][usize::from(is_untimely)][usize::from(is_of_body)];
     u64::from(number & 0xff_ffff) << 40 | outcome << 38 | count(in_flight) << 20 | count(running) << 2 | kind
 }
 
@@ -102,8 +107,7 @@ impl SampleRing {
     pub(in crate::runtime) fn write(&self, number: u32, sample: &RingSample) {
         let entry = self.place(number);
         let (start, end) = (sample.start.as_nanos(), sample.end.as_nanos());
-        let rest =
-            pack(number, sample.outcome, sample.in_flight, sample.running, sample.is_untimely) ^ check(start, end);
+        let rest = pack(number, sample) ^ check(start, end);
         entry.start.store(start, Ordering::Relaxed);
         entry.end.store(end, Ordering::Relaxed);
         entry.rest.store(rest, Ordering::Release);
@@ -116,7 +120,7 @@ impl SampleRing {
         let rest = entry.rest.load(Ordering::Acquire);
         let (start, end) = (entry.start.load(Ordering::Relaxed), entry.end.load(Ordering::Relaxed));
         let rest = rest ^ check(start, end);
-        if !matches!(rest & 3, TIMELY | UNTIMELY) || rest >> 40 != u64::from(number & 0xff_ffff) {
+        if rest & 3 == 0 || rest >> 40 != u64::from(number & 0xff_ffff) {
             return None;
         }
         let count = |shift: u32| (rest >> shift & COUNT) as u32;
@@ -127,6 +131,7 @@ impl SampleRing {
             running: count(2),
             outcome: OUTCOMES[(rest >> 38 & 3) as usize],
             is_untimely: rest & 3 == UNTIMELY,
+            is_of_body: rest & 3 == OF_BODY,
         })
     }
 }
@@ -141,8 +146,8 @@ mod tests {
         let at = Timestamp::from_nanos;
         for (number, outcome) in (0xff_fffe..0xff_fffe + 300).zip(OUTCOMES.into_iter().cycle()) {
             let (start, end) = (at(u64::from(number)), Timestamp::NEVER);
-            let is_untimely = number % 3 == 0;
-            let sample = RingSample { start, end, in_flight: 262_143, running: 1, outcome, is_untimely };
+            let (is_untimely, is_of_body) = (number % 3 == 0, number % 3 == 1);
+            let sample = RingSample { start, end, in_flight: 262_143, running: 1, outcome, is_untimely, is_of_body };
             assert_eq!(ring.read(number), None);
             ring.write(number, &sample);
             assert_eq!(ring.read(number), Some(sample));
