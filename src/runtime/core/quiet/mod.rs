@@ -376,7 +376,7 @@ impl LentSlot {
             Some(Outcome::Cancelled) => end.is_in_first_half(self.start, self.deadline()),
             _ => false,
         };
-        let is_of_body = self.deadline_us == MET;
+        let is_of_body = outcome == Some(Outcome::Success) && self.deadline_us == MET;
         RingSample { start: self.start, end, in_flight: self.in_flight(), running, outcome, is_untimely, is_of_body }
     }
 

@@ -52,17 +52,17 @@ const fn untimed_success(number: u32) -> u64 {
     ((number & 0xff_ffff) as u64) << 40 | 0b11
 }
 
-/// The lowest bits of a sample, of one that is late, and of one of a body, which is not. An entry that was never written has
-/// none of them.
+/// The lowest bits of a sample, and of one that is late. An entry that was never written has neither. A success of a body has the
+/// latter and no outcome: where the sample was taken before, nothing is late.
 const TIMELY: u64 = 0b01;
 const UNTIMELY: u64 = 0b10;
-const OF_BODY: u64 = 0b11;
 
 fn pack(number: u32, sample: &RingSample) -> u64 {
     let &RingSample { outcome, in_flight, running, is_untimely, is_of_body, .. } = sample;
+    let outcome = if is_of_body { None } else { outcome };
     let outcome = OUTCOMES.iter().position(|&it| it == outcome).unwrap_or(0) as u64;
     let count = |count: u32| u64::from(count).min(COUNT);
-    let kind = [[TIMELY, OF_BODY], [UNTIMELY; 2]][usize::from(is_untimely)][usize::from(is_of_body)];
+    let kind = if is_untimely || is_of_body { UNTIMELY } else { TIMELY };
     u64::from(number & 0xff_ffff) << 40 | outcome << 38 | count(in_flight) << 20 | count(running) << 2 | kind
 }
 
@@ -120,18 +120,20 @@ impl SampleRing {
         let rest = entry.rest.load(Ordering::Acquire);
         let (start, end) = (entry.start.load(Ordering::Relaxed), entry.end.load(Ordering::Relaxed));
         let rest = rest ^ check(start, end);
-        if rest & 3 == 0 || rest >> 40 != u64::from(number & 0xff_ffff) {
+        if !matches!(rest & 3, TIMELY | UNTIMELY) || rest >> 40 != u64::from(number & 0xff_ffff) {
             return None;
         }
         let count = |shift: u32| (rest >> shift & COUNT) as u32;
+        let outcome = OUTCOMES[(rest >> 38 & 3) as usize];
+        let is_of_body = rest & 3 == UNTIMELY && outcome.is_none();
         Some(RingSample {
             start: Timestamp::from_nanos(start),
             end: Timestamp::from_nanos(end),
             in_flight: count(20),
             running: count(2),
-            outcome: OUTCOMES[(rest >> 38 & 3) as usize],
-            is_untimely: rest & 3 == UNTIMELY,
-            is_of_body: rest & 3 == OF_BODY,
+            outcome: if is_of_body { Some(Outcome::Success) } else { outcome },
+            is_untimely: rest & 3 == UNTIMELY && !is_of_body,
+            is_of_body,
         })
     }
 }
@@ -146,7 +148,8 @@ mod tests {
         let at = Timestamp::from_nanos;
         for (number, outcome) in (0xff_fffe..0xff_fffe + 300).zip(OUTCOMES.into_iter().cycle()) {
             let (start, end) = (at(u64::from(number)), Timestamp::NEVER);
-            let (is_untimely, is_of_body) = (number % 3 == 0, number % 3 == 1);
+            let is_untimely = number % 3 == 0 && outcome.is_some();
+            let is_of_body = number % 3 == 1 && outcome == Some(Outcome::Success);
             let sample = RingSample { start, end, in_flight: 262_143, running: 1, outcome, is_untimely, is_of_body };
             assert_eq!(ring.read(number), None);
             ring.write(number, &sample);
