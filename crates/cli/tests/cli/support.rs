@@ -65,9 +65,9 @@ impl Site {
             .override_key("production:payments", "workflow_tasks", tight)
             .override_key("production:*", "workflow_tasks", ClassLimits::new().max_in_flight_per_namespace(300))
             .override_key("production:mail", "workflow_tasks", ClassLimits::new().max_per_minute(3));
-        let admission =
-            Admission::builder().name("shop").limit(Fixed::new(100)).queue(400).rules(rules).clock(Still).build();
-        let mut site = Self::start(admission.unwrap()).await;
+        // A driver that is late for its first look would see the trouble and begin a capture of it.
+        let builder = Admission::builder().name("shop").limit(Fixed::new(100)).queue(400).capture_last(Duration::ZERO);
+        let mut site = Self::start(builder.rules(rules).clock(Still).build().unwrap()).await;
         for worker in ["a", "b", "c"] {
             let report = WorkerReport::new("payments", worker).namespace("production").max_concurrent(8);
             assert!(site.admission.report_worker(&report.class("workflow_tasks")));
