@@ -1,4 +1,6 @@
 //! What a law learns from a body that goes on: for how long its slot was held, up to the deadline of the caller.
+//!
+//! The clock of these tests is paused: a sleep moves it on, and takes no time.
 
 use std::{
     convert::Infallible,
@@ -182,6 +184,16 @@ async fn a_waiter_is_not_refused_because_bodies_take_longer_than_it_has() {
     assert_eq!(admitted(None).await, 2, "300 ms are left, and a head takes 20");
     // The control: where a whole body is what callers wait for.
     assert_eq!(admitted(Some(SampleAt::BodyEnd)).await, 1, "the last one that waits is served");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_law_hears_of_the_patience_of_a_reload() {
+    let (admission, notes) = handle(None, false).await;
+    for patience in [Some(PATIENCE), Some(PATIENCE * 2), None] {
+        let builder = Admission::builder().limit(Limit::per_sample(notes.clone()));
+        admission.reload(patience.into_iter().fold(builder, |builder, it| builder.patience(it))).unwrap();
+        assert_eq!(notes.0.lock().unwrap().1, patience);
+    }
 }
 
 /// The control: what is late is late, whatever its body does.

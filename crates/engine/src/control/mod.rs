@@ -249,6 +249,10 @@ mod tests {
         fn limit(&self) -> usize {
             self.0
         }
+
+        fn note_patience(&mut self, patience: Option<Duration>) {
+            assert!(patience.is_none(), "a law may panic");
+        }
     }
 
     #[test]
@@ -268,6 +272,8 @@ mod tests {
             assert_eq!(limit, expected);
         }
         assert_eq!(control.panics(), 1);
+        control.note_settings(None, Some(Duration::from_secs(1)));
+        assert_eq!(control.limit(), 1, "a panic here does no harm either");
         control.replace(Box::new(Fixed::new(5)), None);
         assert_eq!(control.limit(), 5);
     }

@@ -245,8 +245,7 @@ impl Cohort {
         let rtt = (self.sum + unfinished * age) / samples;
         let square = (self.squares + unfinished * age * age) / samples;
         // Little's law: where as many slots again are held by answers that have begun, each is held for twice as long.
-        let held = self.concurrency / (self.concurrency - self.answering).max(all);
-        let held = held.max(1.0);
+        let held = (self.concurrency / (self.concurrency - self.answering).max(all)).max(1.0);
         Some(Point {
             concurrency: self.concurrency / all,
             rtt: rtt.max(1.0) * held * timed / f64::from(self.answered.max(1)),
