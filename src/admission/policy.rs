@@ -26,8 +26,8 @@ pub enum ReleaseAt {
 #[non_exhaustive]
 pub enum SampleAt {
     /// When the response body ends, when its caller leaves, or with the first frame after the [deadline](Deadline) of a caller
-    /// that is still there, whichever comes first: the outcome of the head, and the time up to there. A limit counts slots, so a
-    /// law wants to know for how long an answer holds one.
+    /// that still reads: the first of these counts. The sample has the outcome of the head, and the time up to there. A limit
+    /// counts slots, so a law wants to know for how long an answer holds a slot.
     ///
     /// Of a short body, a head that came too late and one that tells of an overload the sample is taken at the head. The same
     /// holds for each head where neither a deadline nor the [patience](crate::AdmissionBuilder::patience) of callers is known.
