@@ -25,6 +25,7 @@ mod lane_state;
 mod lane_state_proof_tests;
 mod lanes_per_partition;
 mod lending;
+mod lent_slot;
 mod loan;
 mod ring;
 mod standing_refusal;
@@ -39,11 +40,13 @@ use self::{
     lane::Lane,
     lane_state::{Entered, MOST_LENT, Seen},
     lanes_per_partition::this_thread,
+    lent_slot::{LANE_BITS, in_micros},
     ring::{RING, RingSample, SampleRing},
 };
 pub(in crate::runtime) use self::{
     lanes_per_partition::lanes_per_partition_here,
     lending::Lending,
+    lent_slot::LentSlot,
     standing_refusal::{RefusalParts, StandingRefusal},
 };
 use crate::{Outcome, Timestamp, engine::PartitionId};
@@ -59,6 +62,8 @@ const NUMBERS: u32 = (1 << 24) - 1;
 
 /// Most lanes of a handle. Requests of further partitions always ask the engine.
 const MOST_LANES: usize = 64;
+
+const _: () = assert!(MOST_LANES + LABEL_LANES <= 1 << LANE_BITS, "a slot has the number of its lane");
 
 /// All lanes.
 #[derive(Debug)]
@@ -81,29 +86,6 @@ pub(in crate::runtime) struct Lanes {
     /// Refusals that stand, by the number of their partition.
     standing_refusals: Box<[StandingRefusal]>,
 }
-
-/// The right to run on a lent slot.
-#[must_use]
-#[derive(Debug)]
-pub(in crate::runtime) struct LentSlot {
-    /// When the request entered; never, for a request that is not timed.
-    pub(in crate::runtime) start: Timestamp,
-    /// Microseconds from then until its caller gives up, rounded up; the largest number for a caller that waits for ever, or for
-    /// more than an hour.
-    deadline_us: u32,
-    /// Requests that ran when it entered, itself included, if it is timed, and the number of its lane.
-    place: [u8; 3],
-    pub(in crate::runtime) is_observed: bool,
-}
-
-const _: () =
-    assert!(size_of::<LentSlot>() <= 16 && MOST_LANES + LABEL_LANES <= 1 << LANE_BITS, "a slot moves with its request");
-
-/// Bits of the number of a lane, in the place of a request; the count above them is as large as a loan may be.
-const LANE_BITS: u32 = 7;
-
-/// In place of the time until a caller gives up: its answer has begun before that.
-const MET: u32 = u32::MAX - 1;
 
 /// What a request on a lent slot has to do next.
 #[must_use]
@@ -310,80 +292,6 @@ impl Lanes {
             // Requests come and go meanwhile.
             lane.others.store(u64::from(running.saturating_sub(used(lane))), Ordering::Relaxed);
         }
-    }
-}
-
-/// A time in microseconds, rounded up; the largest number for more than an hour.
-fn in_micros(time: Duration) -> u32 {
-    u32::try_from(time.as_nanos().div_ceil(1_000)).unwrap_or(u32::MAX)
-}
-
-impl LentSlot {
-    #[inline]
-    fn new(start: Timestamp, deadline_us: u32, in_flight: u32, lane: usize) -> Self {
-        let place = in_flight.min(u32::MAX >> (8 + LANE_BITS)) << LANE_BITS | lane as u32;
-        let [low, middle, high, _] = place.to_le_bytes();
-        Self { start, deadline_us, place: [low, middle, high], is_observed: false }
-    }
-
-    /// Returns the same slot for a request whose caller gives up after this time, if it has one of its own.
-    #[inline]
-    pub(in crate::runtime) fn for_at_most(self, timeout: Option<Duration>) -> Self {
-        Self { deadline_us: timeout.map_or(self.deadline_us, in_micros), ..self }
-    }
-
-    /// Returns when its caller gives up, if it does and if the request is timed.
-    pub(in crate::runtime) fn deadline(&self) -> Timestamp {
-        if self.deadline_us == u32::MAX || !self.is_timed() {
-            return Timestamp::NEVER;
-        }
-        if self.deadline_us == MET {
-            return Timestamp::MET;
-        }
-        self.start.after(Duration::from_micros(self.deadline_us.into()))
-    }
-
-    /// Notes that the answer begins: no later end of it comes too late. Returns the deadline of the caller, if there is one and
-    /// it has not passed.
-    pub(in crate::runtime) fn answer(&mut self, now: Timestamp) -> Option<Timestamp> {
-        let deadline = self.deadline();
-        let is_in_time = deadline < Timestamp::MET && now <= deadline;
-        if is_in_time {
-            self.deadline_us = MET;
-        }
-        is_in_time.then_some(deadline)
-    }
-
-    fn place(&self) -> u32 {
-        let [low, middle, high] = self.place;
-        u32::from_le_bytes([low, middle, high, 0])
-    }
-
-    fn lane(&self) -> usize {
-        (self.place() & ((1 << LANE_BITS) - 1)) as usize
-    }
-
-    /// Returns how many requests ran when it entered, itself included; 0 for a request that is not timed.
-    pub(in crate::runtime) fn in_flight(&self) -> u32 {
-        self.place() >> LANE_BITS
-    }
-
-    /// Returns what it says at its end, or when its answer begins. The end of a request that is not timed is not known.
-    #[inline]
-    fn sample(&self, end: Timestamp, running: u32, outcome: Option<Outcome>) -> RingSample {
-        let is_untimely = match outcome {
-            Some(Outcome::Success) => end != Timestamp::NEVER && end > self.deadline(),
-            Some(Outcome::Cancelled) => end.is_in_first_half(self.start, self.deadline()),
-            _ => false,
-        };
-        let is_of_body = outcome == Some(Outcome::Success) && self.deadline_us == MET;
-        RingSample { start: self.start, end, in_flight: self.in_flight(), running, outcome, is_untimely, is_of_body }
-    }
-
-    /// Whether the request is timed.
-    #[inline]
-    pub(in crate::runtime) fn is_timed(&self) -> bool {
-        self.start != Timestamp::NEVER
     }
 }
 
