@@ -14,7 +14,7 @@ use super::{
     nesting::{Mark, Pass},
     respond::load_reports::{Format, asks_for_json},
 };
-use crate::{Outcome, Timestamp, runtime::SlotGuard, ticket::Ticket};
+use crate::{Outcome, runtime::SlotGuard, ticket::Ticket};
 
 /// What is special about a request when its response comes: one byte, so that most are told apart by one test.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -30,6 +30,8 @@ impl Special {
     /// The response carries a load report.
     const REPORTS: u8 = 1 << 4;
     const JSON: u8 = 1 << 5;
+    /// The body of the request is large, so that its time depends on the client as well.
+    const UPLOADS: u8 = 1 << 6;
 
     #[inline]
     pub(super) fn of(request: &RequestHead<'_>) -> Self {
@@ -46,6 +48,12 @@ impl Special {
     #[inline]
     pub(super) fn judge_if(&mut self, is_judged: bool) {
         self.0 |= u8::from(is_judged) * Self::JUDGED;
+    }
+
+    /// The body of the request is large, and its policy does not say what is learned from it.
+    #[cold]
+    pub(super) fn upload(&mut self) {
+        self.0 |= Self::JUDGED | Self::UPLOADS;
     }
 
     /// The response carries a load report, in the form that the request asks for.
@@ -119,16 +127,12 @@ impl RequestContext {
     #[inline(always)]
     pub(super) fn watch<B: Body>(&mut self, response: &mut Response<B>) -> Option<Guard> {
         let at_end = if self.is_usual() && is_usual(response) {
-            AtEnd { outcome: Outcome::Success, is_later: true, until: None, has_trailers: false, reports: false }
+            AtEnd { outcome: Outcome::Success, learned: None, has_trailers: false, reports: false }
         } else {
             self.watch_any(response)?
         };
         let permit = self.permit.take()?;
-        let learned = match at_end.until {
-            Some(until) => Learned::Until(until),
-            None if at_end.is_later => Learned::Head(permit.observe_later()),
-            None => Learned::AtEnd,
-        };
+        let learned = at_end.learned.unwrap_or_else(|| Learned::Head(permit.observe_later()));
         let responses = if at_end.has_trailers || at_end.reports { self.responses.take() } else { None };
         Some(Guard::new(permit, at_end.outcome, learned, at_end.has_trailers, responses))
     }
@@ -171,14 +175,21 @@ impl RequestContext {
         }
         let reports = self.report(response);
         let response = &*response;
-        if let Some(own) = response.extensions().get::<Policy>() {
+        let own = response.extensions().get::<Policy>();
+        let is_upload = self.special.0 & Special::UPLOADS != 0 && own.is_none_or(|own| own.sample_at.is_none());
+        if let Some(own) = own {
             self.policy = own.or(self.policy);
         }
         let policy = self.policy;
         // The permit is still here while the response is judged: that is foreign code.
         self.permit.as_ref()?;
-        let outcome = policy.learned(judge(self.assess(), response, self.special.is_grpc()));
+        let judged = judge(self.assess(), response, self.special.is_grpc());
         let permit = self.permit.as_mut()?;
+        let goes_on = !response.body().is_end_stream() && !is_short(response.body());
+        let is_of_slot = is_upload || goes_on && matches!(policy.sample_at, None | Some(SampleAt::BodyEndOrDeadline));
+        let is_asked = !is_upload && policy.sample_at.is_some();
+        let until = if is_of_slot && judged == Outcome::Success { permit.answer(is_asked, is_upload) } else { None };
+        let outcome = if is_upload && until.is_some() { judged } else { policy.learned(judged) };
         let upgraded =
             response.status() == StatusCode::SWITCHING_PROTOCOLS || (is_connect && response.status().is_success());
         if upgraded || policy.release_at == Some(ReleaseAt::ResponseHead) || response.body().is_end_stream() {
@@ -186,31 +197,30 @@ impl RequestContext {
             self.permit = None;
             return None;
         }
-        let is_learned_at_head = policy.sample_at != Some(SampleAt::BodyEnd);
-        let is_later = is_learned_at_head && is_short(response.body()) && outcome != Outcome::Overload;
-        let is_of_slot = matches!(policy.sample_at, None | Some(SampleAt::BodyEndOrDeadline));
-        let goes_on = is_of_slot && !is_later && outcome == Outcome::Success;
-        let until = if goes_on { permit.answer() } else { None };
-        if is_learned_at_head && !is_later && until.is_none() {
-            permit.observe(outcome);
-        }
+        let learned = match until {
+            Some(until) if goes_on => Some(Learned::Until(until)),
+            _ if policy.sample_at == Some(SampleAt::BodyEnd) => Some(Learned::AtEnd),
+            _ if !goes_on && outcome != Outcome::Overload => None,
+            _ => {
+                permit.observe(outcome);
+                Some(Learned::AtEnd)
+            }
+        };
         // Trailers count where the head has not said it all; gRPC says it in the head only if there is no message.
         let has_trailers = self.special.is_grpc()
             && policy.sample_at != Some(SampleAt::Never)
             && outcome != Outcome::Overload
             && is_grpc(response.headers())
             && !response.headers().contains_key(&GRPC_STATUS);
-        Some(AtEnd { outcome, is_later, until, has_trailers, reports })
+        Some(AtEnd { outcome, learned, has_trailers, reports })
     }
 }
 
 /// What the end of a body has to do, by what its head said.
 struct AtEnd {
     outcome: Outcome,
-    /// Whether the sample is taken with the end of the body, though it is of the head.
-    is_later: bool,
-    /// Until when the sample is taken, at the latest, of a body that goes on.
-    until: Option<Timestamp>,
+    /// When the sample is taken, unless at the end of the body as of its head.
+    learned: Option<Learned>,
     /// Whether trailers may say more.
     has_trailers: bool,
     /// Whether trailers carry a load report.
@@ -334,7 +344,7 @@ mod tests {
                     usual += 1;
                     let at_end = context.watch_any(&mut response).unwrap();
                     assert_eq!(
-                        (at_end.outcome, at_end.is_later, at_end.has_trailers),
+                        (at_end.outcome, at_end.learned.is_none(), at_end.has_trailers),
                         (Outcome::Success, true, false),
                         "{status} {length}"
                     );

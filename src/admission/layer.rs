@@ -186,13 +186,13 @@ impl AdmissionLayer {
         self.with(|http| http.policy = policy.or(http.policy))
     }
 
-    /// Sets the largest request body, in bytes, with which the round-trip time of a request is learned: 64 KiB unless
-    /// set.
+    /// Sets the largest request body, in bytes, with which a request is judged like any other: 64 KiB unless set.
     ///
-    /// A handler that reads a large body waits for its client. That wait is not congestion, and learning from it would
-    /// collapse the limit. So the time of requests with a larger body, or a body of unknown length, is ignored, unless
-    /// their [`Policy`] says otherwise; an overload counts all the same. gRPC calls, unary ones included, announce no
-    /// length, and are learned from; give streaming calls a policy.
+    /// A handler that reads a large body waits for its client. That wait is not congestion: a request with a larger body, or a body
+    /// of unknown length, is never too late, and says nothing where it is given up. Its time is learned where the law
+    /// [asks for hold times](crate::limit::LimitAlgorithm::learns_hold_times) and it is known how long callers wait, and else
+    /// ignored, unless its [`Policy`] says otherwise. An overload counts all the same. gRPC calls, unary ones included, announce no
+    /// length, and are judged like any other; give streaming calls a policy.
     #[must_use]
     pub fn max_learned_upload(self, bytes: u64) -> Self {
         self.with(|http| http.max_upload = bytes)

@@ -123,16 +123,15 @@ impl HttpProtocol {
         let policy = own.map_or(self.policy, |own| own.or(self.policy));
         let body = request.body();
         let uploads = !body.is_end_stream() && body.size_hint().upper().is_none_or(|bytes| bytes > self.max_upload);
-        if uploads
-            && own.is_none_or(|own| own.sample_at.is_none())
-            && policy.sample_at != Some(SampleAt::Never)
-            && !special.is_grpc()
-        {
-            special.judge_if(true);
-            policy.sample_at(SampleAt::OverloadOnly)
-        } else {
-            policy
+        if !uploads || own.is_some_and(|own| own.sample_at.is_some()) || special.is_grpc() {
+            return policy;
         }
+        match policy.sample_at {
+            Some(SampleAt::Never) => return policy,
+            None | Some(SampleAt::BodyEndOrDeadline) => special.upload(),
+            Some(_) => special.judge_if(true),
+        }
+        policy.sample_at(SampleAt::OverloadOnly)
     }
 
     /// Adds what was asked for besides to a rejection.

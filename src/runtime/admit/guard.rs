@@ -58,7 +58,7 @@ pub(super) enum SlotSource {
 #[derive(Debug)]
 pub(super) struct OwnSlot {
     pub(super) shared: Arc<Shared>,
-    number: SlotNumber,
+    pub(super) number: SlotNumber,
     is_observed: bool,
 }
 
@@ -282,15 +282,6 @@ impl SlotGuard {
         });
         discard(Some(unused));
         shared.drive_here();
-    }
-
-    /// Notes that the answer begins. Returns the deadline of the caller, if that is known and has not passed.
-    pub(crate) fn answer(&mut self) -> Option<Timestamp> {
-        let now = self.now();
-        match &mut self.source {
-            SlotSource::Lent(_, slot) => slot.answer(now),
-            _ => self.own().and_then(|own| own.shared.with_engine(|state, _| state.answer(now, own.number))),
-        }
     }
 
     /// Whether the slot was not given back yet.

@@ -114,12 +114,18 @@ impl State {
         self.engine.observe(now, slot, outcome);
     }
 
-    /// Notes that the answer to a request begins. Returns the deadline of the caller, if there is one and it has not passed.
-    pub(in crate::runtime) fn answer(&mut self, now: Timestamp, number: SlotNumber) -> Option<Timestamp> {
+    /// Notes that the answer to a request begins. Returns the deadline of the caller, if there is one and it has not passed by this
+    /// time.
+    pub(in crate::runtime) fn answer(
+        &mut self,
+        time: &TimeSource,
+        number: SlotNumber,
+        by: Timestamp,
+    ) -> Option<Timestamp> {
         let slot = self.slots.get_mut(number)?;
-        let _before = slot.fingerprint();
-        let deadline = self.engine.answer(now, slot)?;
-        note!(self, Step::Answer { slot: _before });
+        let deadline = Some(slot.deadline).filter(|&deadline| deadline < Timestamp::MET && by <= deadline)?;
+        note!(self, Step::Answer { slot: slot.fingerprint() });
+        self.engine.answer(time.now(), slot);
         Some(deadline)
     }
 

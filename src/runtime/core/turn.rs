@@ -54,7 +54,7 @@ impl Core {
     ) -> Self {
         static HANDLES: AtomicU64 = AtomicU64::new(0);
         let partitions = PartitionNames::of(&engine);
-        lanes.set_default_deadline(engine.default_deadline());
+        lanes.note_settings(engine.default_deadline(), engine.learns_hold_times());
         Self {
             serial: HANDLES.fetch_add(1, Ordering::Relaxed),
             state: Mutex::new(State::new(engine, lanes)),
@@ -147,7 +147,8 @@ impl Core {
     pub(in crate::runtime) fn reload(&self, plan: Plan, settings_text: SettingsText) -> Vec<Arc<str>> {
         self.with_engine(|state, time| {
             let added = state.reload(time.now(), plan, settings_text);
-            self.lanes.set_default_deadline(state.engine.default_deadline());
+            let engine = &state.engine;
+            self.lanes.note_settings(engine.default_deadline(), engine.learns_hold_times());
             added
         })
     }

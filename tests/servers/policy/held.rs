@@ -1,4 +1,5 @@
-//! What a law learns from a body that goes on: for how long its slot was held, up to the deadline of the caller.
+//! What a law learns from a body that goes on, and from a large upload: for how long its slot was held, up to the deadline of the
+//! caller. Laws that do not ask for that hear of heads.
 //!
 //! The clock of these tests is paused: a sleep moves it on, and takes no time.
 
@@ -9,23 +10,23 @@ use std::{
 };
 
 use bytes::Bytes;
-use futures_util::stream;
+use futures_util::{future::join_all, stream};
 use http::{Request, Response};
 use http_body::Frame;
-use http_body_util::{BodyExt, Empty, StreamBody};
+use http_body_util::{BodyExt, Empty, Full, StreamBody};
 use tokio::time::sleep;
 use tower::{Layer, ServiceExt, service_fn};
 use tower_admission::{
     Admission, AdmissionLayer, Outcome, Ticket,
-    limit::{Fixed, Limit, LimitAlgorithm, Sample},
+    limit::{Aimd, Fixed, Limit, LimitAlgorithm, Sample, TwoPoint, Windowed},
     policy::{Policy, SampleAt},
 };
 
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// A limit of ten that notes each sample, and how long callers wait.
+/// A limit of ten that notes each sample, and how long callers wait; and whether it asks for the time of heads only.
 #[derive(Clone, Debug, Default)]
-struct Notes(Arc<Mutex<(Vec<Sample>, Option<Duration>)>>);
+struct Notes(Arc<Mutex<(Vec<Sample>, Option<Duration>)>>, bool);
 
 impl LimitAlgorithm for Notes {
     fn limit(&self) -> usize {
@@ -38,6 +39,10 @@ impl LimitAlgorithm for Notes {
 
     fn note_patience(&mut self, patience: Option<Duration>) {
         self.0.lock().unwrap().1 = patience;
+    }
+
+    fn learns_hold_times(&self) -> bool {
+        !self.1
     }
 }
 
@@ -52,7 +57,10 @@ impl Notes {
 
 /// A handle with these callers. Where `is_quiet`, it lends slots to requests that come one after the other.
 async fn handle(patience: Option<Duration>, is_quiet: bool) -> (Admission, Notes) {
-    let notes = Notes::default();
+    handle_of(Notes::default(), patience, is_quiet).await
+}
+
+async fn handle_of(notes: Notes, patience: Option<Duration>, is_quiet: bool) -> (Admission, Notes) {
     let builder = Admission::builder().limit(Limit::per_sample(notes.clone()));
     let admission = patience.into_iter().fold(builder, |builder, it| builder.patience(it)).build().unwrap();
     let layer = AdmissionLayer::new(&admission);
@@ -205,5 +213,89 @@ async fn a_head_that_comes_after_the_deadline_is_learned_at_once_as_no_answer() 
         assert_eq!(notes.take(&admission), [(1_500, Outcome::Cancelled)]);
         answer.into_body().collect().await.ok();
         assert_eq!(notes.take(&admission), []);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_law_that_does_not_ask_for_hold_times_hears_of_heads_unless_a_policy_asks() {
+    for is_quiet in [false, true] {
+        for (sample_at, learned) in [(None, 20), (Some(SampleAt::BodyEndOrDeadline), 320)] {
+            let (admission, notes) = handle_of(Notes(Arc::default(), true), Some(PATIENCE), is_quiet).await;
+            call(&admission, sample_at, 20, 2).await.into_body().collect().await.ok();
+            assert_eq!(notes.take(&admission), [(learned, Outcome::Success)], "{sample_at:?}, {is_quiet}");
+            upload(&admission, None, 500).await.unwrap();
+            assert_eq!(notes.take(&admission), [], "an upload says nothing to it");
+        }
+    }
+}
+
+/// The limit after 400 answers with heads of 20 ms, whose readers take 900 ms.
+async fn limit_after_slow_readers(law: impl Into<Limit>, sample_at: Option<SampleAt>) -> usize {
+    let admission = Admission::builder().limit(law).patience(PATIENCE).build().unwrap();
+    for _ in 0..50 {
+        let readers = (0..8).map(|_| async {
+            call(&admission, sample_at, 20, 8).await.into_body().collect().await.ok();
+        });
+        join_all(readers).await;
+    }
+    admission.snapshot().limit
+}
+
+#[tokio::test(start_paused = true)]
+async fn slow_readers_lower_no_limit_that_follows_a_threshold() {
+    let aimd = || Aimd::new(Duration::from_millis(100)).initial(20).max(20);
+    assert_eq!(limit_after_slow_readers(aimd(), None).await, 20);
+    assert!(limit_after_slow_readers(aimd(), Some(SampleAt::BodyEndOrDeadline)).await < 10, "the control");
+    assert!(TwoPoint::new().learns_hold_times() && Windowed::new(TwoPoint::new()).learns_hold_times());
+}
+
+/// A request with a large body, whose answer, empty or of some bytes, takes so many milliseconds.
+async fn upload(admission: &Admission, sample_at: Option<SampleAt>, head: u64) -> Result<(), Infallible> {
+    let answer = service_fn(move |_: Request<Full<Bytes>>| async move {
+        sleep(Duration::from_millis(head)).await;
+        let answer = if head.is_multiple_of(200) { "stored" } else { "" };
+        Ok::<_, Infallible>(Response::new(Full::new(Bytes::from_static(answer.as_bytes()))))
+    });
+    let mut request = Request::post("/").body(Full::new(Bytes::from(vec![0; 70_000]))).unwrap();
+    if let Some(at) = sample_at {
+        request.extensions_mut().insert(Policy::new().sample_at(at));
+    }
+    let answer = AdmissionLayer::new(admission).layer(answer).oneshot(request).await?;
+    answer.into_body().collect().await.ok();
+    Ok(())
+}
+
+/// How long an upload takes is up to its caller: it is no reason to call a request late, and it holds a slot.
+#[tokio::test(start_paused = true)]
+async fn a_large_upload_is_learned_for_as_long_as_it_took_and_is_never_late() {
+    for is_quiet in [false, true] {
+        for (patience, sample_at, head, learned) in [
+            (Some(PATIENCE), None, 500, vec![(500, Outcome::Success)]),
+            (Some(PATIENCE), None, 600, vec![(600, Outcome::Success)]),
+            (Some(PATIENCE), None, 1_500, vec![(1_500, Outcome::Success)]),
+            (Some(PATIENCE), None, 1_600, vec![(1_600, Outcome::Success)]),
+            (Some(PATIENCE), Some(SampleAt::ResponseHead), 1_500, vec![(1_500, Outcome::Cancelled)]),
+            (Some(PATIENCE), Some(SampleAt::OverloadOnly), 500, vec![]),
+            (None, None, 500, vec![]),
+            (None, None, 600, vec![]),
+        ] {
+            let (admission, notes) = handle(patience, is_quiet).await;
+            upload(&admission, sample_at, head).await.unwrap();
+            let case = format!("{patience:?}, {sample_at:?}, {head}, {is_quiet}");
+            assert_eq!(notes.take(&admission), learned, "{case}");
+            assert_eq!(admission.snapshot().in_flight, 0, "{case}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_large_upload_that_is_given_up_says_nothing() {
+    for is_quiet in [false, true] {
+        let (admission, notes) = handle(Some(PATIENCE), is_quiet).await;
+        let given_up = tokio::time::timeout(Duration::from_millis(900), upload(&admission, None, 5_000)).await;
+        assert!(given_up.is_err());
+        sleep(PATIENCE * 3).await;
+        assert_eq!(notes.take(&admission), []);
+        assert_eq!(admission.snapshot().in_flight, 0);
     }
 }

@@ -121,6 +121,11 @@ impl Controller {
         self.law.max_limit().max(self.limit())
     }
 
+    /// Whether the law learns from long bodies for how long their slots were held.
+    pub(crate) fn learns_hold_times(&self) -> bool {
+        self.law.learns_hold_times()
+    }
+
     /// Returns one in how many requests has to be timed while all is quiet.
     pub(crate) fn time_one_in(&self) -> u32 {
         let decides = self.law.time_one_in(self.one_in);

@@ -221,6 +221,16 @@ pub trait LimitAlgorithm: fmt::Debug + Send {
         let _ = patience;
     }
 
+    /// Whether the law learns from a long body, and from a large upload, for how long its slot was held, where it is known how long
+    /// callers wait: see [`SampleAt::BodyEndOrDeadline`][hold]. Laws don't unless they say otherwise: a law that compares with a
+    /// threshold, or with the shortest time that it saw, would take a slow reader for an overload. A shadow law hears the same
+    /// samples as the law. Asked when a handle is built, and after each reload.
+    ///
+    /// [hold]: https://docs.rs/tower-admission/latest/tower_admission/policy/enum.SampleAt.html
+    fn learns_hold_times(&self) -> bool {
+        false
+    }
+
     /// Returns what is wrong with the settings of this law, with paths relative to it.
     fn problems(&self) -> Vec<Problem> {
         Vec::new()

@@ -159,6 +159,10 @@ impl<L: LimitAlgorithm> LimitAlgorithm for Windowed<L> {
         self.law.note_patience(patience);
     }
 
+    fn learns_hold_times(&self) -> bool {
+        self.law.learns_hold_times()
+    }
+
     fn on_sample(&mut self, sample: &Sample) {
         if sample.start < self.epoch {
             return;

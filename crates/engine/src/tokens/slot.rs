@@ -69,13 +69,6 @@ impl Slot {
         Self { deadline, ..self }
     }
 
-    /// Notes that the answer begins: no later end of it comes too late. Returns the deadline of the caller, if there is one and
-    /// it has not passed.
-    pub(crate) fn answer(&mut self, now: Timestamp) -> Option<Timestamp> {
-        let is_in_time = self.deadline < Timestamp::MET && now <= self.deadline;
-        is_in_time.then(|| std::mem::replace(&mut self.deadline, Timestamp::MET))
-    }
-
     /// Returns the slot of a request that occupies a slot of the limit, or of its partition outside of it.
     #[inline]
     pub(crate) const fn counted(start: Timestamp, in_flight: u32, holder: Holder, class: ClassId, ttl: TtlId) -> Self {

@@ -15,8 +15,11 @@ use admission_simulator::{
 };
 use bytes::Bytes;
 use futures_util::{FutureExt, StreamExt, stream};
-use http_body_util::{BodyExt, Empty, StreamBody};
-use hyper::{Request, Response, body::Frame};
+use http_body_util::{BodyExt, Full, StreamBody};
+use hyper::{
+    Request, Response,
+    body::{Body, Frame},
+};
 use tower::{Layer, ServiceExt, service_fn};
 use tower_admission::{
     Admission, AdmissionBuilder, AdmissionLayer, Labels, Outcome, Permit, Ticket, WorkerReport,
@@ -181,9 +184,13 @@ impl LimitAlgorithm for Counts {
     fn on_sample(&mut self, sample: &Sample) {
         self.0 = if sample.outcome == Outcome::Success { self.0 + 1 } else { (self.0 - 1).max(5) };
     }
+
+    fn learns_hold_times(&self) -> bool {
+        true
+    }
 }
 
-/// Bodies that end before the deadlines of their callers, and streams that go on after them.
+/// Bodies that end before the deadlines of their callers, streams that go on after them, and large uploads that take longer.
 #[test]
 fn bodies_that_go_on_beyond_deadlines_are_recorded_and_replayed_exactly() {
     let patient = || Admission::builder().limit(Limit::per_sample(Counts(5))).patience(Duration::from_micros(300));
@@ -195,12 +202,14 @@ fn bodies_that_go_on_beyond_deadlines_are_recorded_and_replayed_exactly() {
     let mut bodies = Vec::new();
     for round in 0..500 {
         clock.pass(Duration::from_micros(70));
-        let answer = service_fn(async |_: Request<Empty<Bytes>>| {
+        let upload = if round % 7 == 0 { vec![0; 70_000] } else { Vec::new() };
+        let answer = service_fn(async |request: Request<Full<Bytes>>| {
+            clock.pass(Duration::from_micros(if request.body().is_end_stream() { 0 } else { 400 }));
             let frames =
                 stream::repeat(Bytes::from_static(b"more")).map(|piece| Ok::<_, Infallible>(Frame::data(piece)));
             Ok::<_, Infallible>(Response::new(StreamBody::new(Box::pin(frames))))
         });
-        if let Some(answer) = layer.layer(answer).oneshot(Request::new(Empty::new())).now_or_never() {
+        if let Some(answer) = layer.layer(answer).oneshot(Request::new(Full::from(upload))).now_or_never() {
             bodies.push(Box::pin(answer.unwrap().into_body()));
         }
         for body in &mut bodies {

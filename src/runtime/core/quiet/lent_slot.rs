@@ -58,11 +58,11 @@ impl LentSlot {
         self.start.after(Duration::from_micros(self.deadline_us.into()))
     }
 
-    /// Notes that the answer begins: no later end of it comes too late. Returns the deadline of the caller, if there is one and
-    /// it has not passed.
-    pub(in crate::runtime) fn answer(&mut self, now: Timestamp) -> Option<Timestamp> {
+    /// Notes that the answer begins by this time: no later end of it comes too late. Returns the deadline of the caller, if there is
+    /// one and it has not passed by then.
+    pub(in crate::runtime) fn answer(&mut self, by: Timestamp) -> Option<Timestamp> {
         let deadline = self.deadline();
-        let is_in_time = deadline < Timestamp::MET && now <= deadline;
+        let is_in_time = deadline < Timestamp::MET && by <= deadline;
         if is_in_time {
             self.deadline_us = MET;
         }

@@ -81,6 +81,8 @@ pub(in crate::runtime) struct Lanes {
     untimed: AtomicU64,
     /// Requests that were observed and go on.
     answering: AtomicU64,
+    /// 1 where the law learns from long bodies for how long their slots were held.
+    learns_hold_times: AtomicU64,
     /// The deadline of requests that come without one, as a lent slot has it.
     default_deadline_us: AtomicU64,
     /// Refusals that stand, by the number of their partition.
@@ -109,6 +111,7 @@ impl Lanes {
             elsewhere: AtomicU64::new(0),
             untimed: AtomicU64::new(0),
             answering: AtomicU64::new(0),
+            learns_hold_times: AtomicU64::new(0),
             default_deadline_us: AtomicU64::new(u32::MAX.into()),
             standing_refusals: (0..partitions.min(MOST_LANES)).map(|_| StandingRefusal::nothing()).collect(),
         }
@@ -136,9 +139,16 @@ impl Lanes {
         }
     }
 
-    /// Sets the deadline of requests that come without one. Under the lock of the engine, while the lanes are closed.
-    pub(in crate::runtime) fn set_default_deadline(&self, deadline: Option<Duration>) {
-        self.default_deadline_us.store(deadline.map_or(u32::MAX, in_micros).into(), Ordering::Relaxed);
+    /// Takes note of the deadline of requests that come without one, and of what the law learns from. Under the lock of the engine,
+    /// while the lanes are closed.
+    pub(in crate::runtime) fn note_settings(&self, default_deadline: Option<Duration>, learns_hold_times: bool) {
+        self.default_deadline_us.store(default_deadline.map_or(u32::MAX, in_micros).into(), Ordering::Relaxed);
+        self.learns_hold_times.store(learns_hold_times.into(), Ordering::Relaxed);
+    }
+
+    /// Whether the law learns from long bodies for how long their slots were held.
+    pub(in crate::runtime) fn learns_hold_times(&self) -> bool {
+        self.learns_hold_times.load(Ordering::Relaxed) != 0
     }
 
     /// Whether it is known how long callers wait.

@@ -411,6 +411,10 @@ impl LimitAlgorithm for TwoPoint {
         self.patience = patience.map_or(0.0, nanos_f64);
     }
 
+    fn learns_hold_times(&self) -> bool {
+        true
+    }
+
     fn problems(&self) -> Vec<Problem> {
         range_problems("two_point", self.limit < 1.0, self.min, self.max)
     }
