@@ -7,10 +7,11 @@ mod mistakes;
 
 use mistakes::{MISTAKES, Mistake};
 
-const FILES: [&str; 9] = [
+const FILES: [&str; 10] = [
     "labelled.rs",
     "lane.rs",
     "lending.rs",
+    "lent_slot.rs",
     "loan.rs",
     "mod.rs",
     "standing_refusal.rs",

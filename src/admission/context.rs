@@ -185,14 +185,15 @@ impl RequestContext {
         self.permit.as_ref()?;
         let judged = judge(self.assess(), response, self.special.is_grpc());
         let permit = self.permit.as_mut()?;
-        let goes_on = !response.body().is_end_stream() && !is_short(response.body());
+        let upgraded =
+            response.status() == StatusCode::SWITCHING_PROTOCOLS || (is_connect && response.status().is_success());
+        let is_over = upgraded || policy.release_at == Some(ReleaseAt::ResponseHead) || response.body().is_end_stream();
+        let goes_on = !is_over && !is_short(response.body());
         let is_of_slot = is_upload || goes_on && matches!(policy.sample_at, None | Some(SampleAt::BodyEndOrDeadline));
         let is_asked = !is_upload && policy.sample_at.is_some();
         let until = if is_of_slot && judged == Outcome::Success { permit.answer(is_asked, is_upload) } else { None };
         let outcome = if is_upload && until.is_some() { judged } else { policy.learned(judged) };
-        let upgraded =
-            response.status() == StatusCode::SWITCHING_PROTOCOLS || (is_connect && response.status().is_success());
-        if upgraded || policy.release_at == Some(ReleaseAt::ResponseHead) || response.body().is_end_stream() {
+        if is_over {
             permit.give_back(outcome, None);
             self.permit = None;
             return None;
