@@ -57,21 +57,10 @@ impl AsShared for Arc<HttpProtocol> {
 }
 
 impl HttpProtocol {
-    #[inline]
-    pub(super) fn is_exempt(&self, request: &RequestHead<'_>) -> bool {
-        self.exempt.as_ref().is_some_and(|exempt| exempt(request))
-    }
-
     /// Returns what tells the handle from others.
     #[inline]
     pub(super) fn id(&self) -> HandleId {
         self.admission.shared.id()
-    }
-
-    /// Returns what is done with responses, unless that is the default.
-    #[inline]
-    pub(super) fn for_responses(&self) -> Option<Arc<ForResponses>> {
-        self.responses.clone()
     }
 
     /// Returns what makes reports of the load, if they are asked for.

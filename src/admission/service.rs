@@ -62,7 +62,7 @@ where
         let head = RequestHead::of(&request);
         let mut special = Special::of(&head);
         let mut context = 'decided: {
-            if http.is_exempt(&head) {
+            if http.exempt.as_ref().is_some_and(|exempt| exempt(&head)) {
                 break 'decided http.pass(special, None);
             }
             if let Some(pass) = Pass::behind(http.id()) {
@@ -171,7 +171,7 @@ impl HttpProtocol {
     #[inline(always)]
     fn context(&self, special: Special, permit: Option<SlotGuard>, policy: Policy) -> RequestContext {
         let mark = if permit.is_some() { Mark::of(self.id()) } else { Mark::NONE };
-        let responses = self.for_responses();
+        let responses = self.responses.clone();
         RequestContext { permit, mark, responses, policy, special, has_started: false, pass: None }
     }
 }

@@ -258,11 +258,9 @@ impl Introspection {
 
 impl Reply {
     /// Adds how long ago the handle was made, in seconds.
-    fn dated(self, now: f64) -> Self {
-        match HeaderValue::try_from(format!("{now:.3}")) {
-            Ok(now) => self.with_header(NOW, now),
-            Err(_) => self,
-        }
+    fn dated(mut self, now: f64) -> Self {
+        self.headers.extend(HeaderValue::try_from(format!("{now:.3}")).map(|now| (NOW, now)));
+        self
     }
 }
 

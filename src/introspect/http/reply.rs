@@ -24,7 +24,7 @@ use crate::runtime::CapturedLines;
 #[derive(Debug)]
 pub(super) struct Reply {
     status: StatusCode,
-    headers: HeaderMap,
+    pub(super) headers: HeaderMap,
     body: BodyData,
 }
 
@@ -133,11 +133,6 @@ impl Reply {
         let mut answer = Self::new(StatusCode::NO_CONTENT, "text/plain", BodyData::empty());
         answer.headers.remove(CONTENT_TYPE);
         answer
-    }
-
-    pub(super) fn with_header(mut self, name: HeaderName, value: HeaderValue) -> Self {
-        self.headers.insert(name, value);
-        self
     }
 
     /// Lets the browser run and load what the policy names, and nothing else.

@@ -22,17 +22,12 @@ impl Shared {
     /// Publishes all metrics to the recorder of this thread, and tells subscribers what has changed. If either panics,
     /// the other still runs.
     pub(in crate::runtime) fn publish(&self) {
-        if shielded(|| self.publish_to_recorder()).is_none() {
+        // One publication at a time: the task that read first publishes first. Otherwise an older count would follow a newer one.
+        let publish = || lock(&self.recorder).publish_all(self, || self.store_snapshot(), self.admission_lock.as_ref());
+        if shielded(publish).is_none() {
             self.warn("the metrics recorder panicked");
         }
         self.tell_now();
-    }
-
-    /// One publication at a time: the task that read first publishes first. Otherwise an older count would follow a
-    /// newer one.
-    fn publish_to_recorder(&self) {
-        let mut recorder = lock(&self.recorder);
-        recorder.publish_all(self, || self.store_snapshot(), self.admission_lock.as_ref());
     }
 
     /// Tells subscribers what has changed.

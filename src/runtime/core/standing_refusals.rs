@@ -78,14 +78,12 @@ impl StandingRefusals {
     pub(in crate::runtime) fn note_turn(&mut self, lanes: &Lanes, engine: &Engine, rejected: Option<PartitionId>) {
         match rejected {
             Some(partition) => self.rejected(lanes, engine, partition),
-            None if self.in_a_row > 0 => self.end_row(),
+            None if self.in_a_row > 0 => {
+                self.in_a_row = 0;
+                self.tallies.iter_mut().for_each(|tally| tally.rejects = false);
+            }
             None => {}
         }
-    }
-
-    fn end_row(&mut self) {
-        self.in_a_row = 0;
-        self.tallies.iter_mut().for_each(|tally| tally.rejects = false);
     }
 
     fn rejected(&mut self, lanes: &Lanes, engine: &Engine, partition: PartitionId) {

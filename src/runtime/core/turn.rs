@@ -54,7 +54,6 @@ impl Core {
     ) -> Self {
         static HANDLES: AtomicU64 = AtomicU64::new(0);
         let partitions = PartitionNames::of(&engine);
-        lanes.note_settings(engine.default_deadline(), engine.learns_hold_times());
         Self {
             serial: HANDLES.fetch_add(1, Ordering::Relaxed),
             state: Mutex::new(State::new(engine, lanes)),
@@ -146,9 +145,9 @@ impl Core {
     /// Takes new settings. Returns the names of the partitions that came with them.
     pub(in crate::runtime) fn reload(&self, plan: Plan, settings_text: SettingsText) -> Vec<Arc<str>> {
         self.with_engine(|state, time| {
+            let learns_hold_times = plan.law.learns_hold_times();
             let added = state.reload(time.now(), plan, settings_text);
-            let engine = &state.engine;
-            self.lanes.note_settings(engine.default_deadline(), engine.learns_hold_times());
+            self.lanes.note_settings(state.engine.default_deadline(), learns_hold_times);
             added
         })
     }

@@ -19,7 +19,6 @@ use crate::{
     clock::TimeSource,
     config::{Derived, Labels, Rules, Settings, Share, layer_settings, setters},
     engine::{
-        Engine,
         limit::Limit,
         nanos,
         plan::{Discipline, Mode, PartitionMode},
@@ -202,7 +201,7 @@ impl AdmissionBuilder {
         };
         let name = name.unwrap_or_else(next_name);
         let time = self.clock.unwrap_or_else(TimeSource::tokio);
-        let mut shared = Shared::new(Arc::from(name), Engine::new(plan), time, warnings, limiter);
+        let mut shared = Shared::new(Arc::from(name), plan, time, warnings, limiter);
         shared.admission_lock = self.admission_lock;
         #[cfg(feature = "config")]
         {

@@ -25,7 +25,11 @@ use super::{
 };
 #[cfg(feature = "config")]
 use crate::config::AdmissionConfig;
-use crate::{clock::TimeSource, engine::Engine, store::AdmissionLock};
+use crate::{
+    clock::TimeSource,
+    engine::{Engine, plan::Plan},
+    store::AdmissionLock,
+};
 
 /// The [core](Core) of a handle, with its store, settings and reports. Code that only talks to the engine takes the
 /// core.
@@ -70,12 +74,15 @@ impl Deref for Shared {
 impl Shared {
     pub(super) fn new(
         name: Arc<str>,
-        engine: Engine,
+        plan: Plan,
         time: TimeSource,
         warnings: Vec<String>,
         limiter: Option<RemoteLimiter>,
     ) -> Self {
-        let arena = LaneArena::find(engine.partitions().count(), engine.max_limit(), &time);
+        let (max_limit, learns_hold_times) = (plan.law.max_limit(), plan.law.learns_hold_times());
+        let engine = Engine::new(plan);
+        let arena = LaneArena::find(engine.partitions().count(), max_limit.max(engine.limit()), &time);
+        arena.lanes().note_settings(engine.default_deadline(), learns_hold_times);
         Self {
             last_traced: Mutex::new(LastReported::of(&engine.snapshot())),
             core: Core::new(name, engine, time, arena.lanes(), warnings),

@@ -116,16 +116,6 @@ impl Controller {
         self.law.limit().max(1)
     }
 
-    /// Returns the largest limit that the law may set, as far as it tells.
-    pub(crate) fn max_limit(&self) -> usize {
-        self.law.max_limit().max(self.limit())
-    }
-
-    /// Whether the law learns from long bodies for how long their slots were held.
-    pub(crate) fn learns_hold_times(&self) -> bool {
-        self.law.learns_hold_times()
-    }
-
     /// Returns one in how many requests has to be timed while all is quiet.
     pub(crate) fn time_one_in(&self) -> u32 {
         let decides = self.law.time_one_in(self.one_in);
@@ -204,10 +194,10 @@ impl Controller {
         self.shadow.is_on()
     }
 
-    /// Counts a request that takes a slot; returns the mark of a slot that the request would have under the shadow law
-    /// as well. `waits` where requests may wait.
+    /// Counts a request that takes a slot, where there is a shadow law; returns the mark of a slot that the request would have under
+    /// that law as well. `waits` where requests may wait.
     pub(crate) fn enter_shadow(&mut self, waits: bool) -> Marks {
-        if self.shadow.is_on() { self.shadow.enter(waits) } else { Marks::NONE }
+        self.shadow.enter(waits)
     }
 
     /// Counts a request with that mark that gives its slot back.

@@ -7,7 +7,6 @@ use super::{
     workers::Workers,
 };
 use crate::{
-    Timestamp,
     ids::RuleClassId,
     nanos,
     plan::{LabelRule, rules::Rule},
@@ -160,13 +159,6 @@ impl Label {
         if let Some(since) = settled.busy_since {
             self.stall.started(since);
         }
-    }
-
-    /// Notes a turn that the label had without having to wait: its flow goes on one turn behind.
-    #[inline]
-    pub(super) fn serve_at_once(&mut self, now: Timestamp, served: u64) {
-        self.stall.started(now);
-        self.start = one_turn(served, self.rule.weight);
     }
 
     /// Changes the workers of the label, which are dropped when none is left.

@@ -26,7 +26,7 @@ use crate::{
         rules::{RulesPlan, WhenFull},
     },
     stall::Stall,
-    tokens::{ExhaustedRule, FlowTag, Holder, InForce, Marks, Settled, Subject},
+    tokens::{ExhaustedRule, FlowTag, Holder, InForce, Marks, Settled, Subject, one_turn},
 };
 
 /// The keys.
@@ -320,10 +320,12 @@ impl Quotas {
         self.labels.get_mut(id).start = start;
     }
 
-    /// Counts a slot that a request with a label got as it came as a turn of the label.
+    /// Counts a slot that a request with a label got as it came as a turn of the label: its flow goes on one turn behind.
     #[inline]
     pub(crate) fn served_at_once(&mut self, now: Timestamp, id: LabelId, served: u64) {
-        self.labels.get_mut(id).serve_at_once(now, served);
+        let label = self.labels.get_mut(id);
+        label.stall.started(now);
+        label.start = one_turn(served, label.rule.weight);
     }
 
     /// Charges the start of a request to all rules that count it.

@@ -18,11 +18,6 @@ impl Engine {
         self.queue.default_deadline()
     }
 
-    /// Whether the law learns from long bodies for how long their slots were held.
-    pub fn learns_hold_times(&self) -> bool {
-        self.controller.learns_hold_times()
-    }
-
     /// Sets the mode. Waiters are admitted at once when decisions stop binding.
     pub fn set_mode(&mut self, now: Timestamp, mode: Mode) {
         let now = self.advance(now);

@@ -122,7 +122,7 @@ impl Engine {
         if ask.deadline <= now {
             return stops(Reason::Deadline);
         }
-        if let Some(full) = self.hard_block(now, label) {
+        if let Some(full) = self.blocking_rule(now, label).filter(|full| full.when_full != WhenFull::Queue) {
             return Err(full.into());
         }
         if let Some(subject) = ask.subject.as_ref().filter(|subject| !subject.label.is_empty()) {

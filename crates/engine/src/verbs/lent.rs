@@ -32,11 +32,6 @@ impl Engine {
         self.capacity.limit()
     }
 
-    /// Returns the largest limit that the law may set, as far as it tells.
-    pub fn max_limit(&self) -> usize {
-        self.controller.max_limit()
-    }
-
     /// Returns how many requests run under the limit.
     pub const fn running(&self) -> usize {
         self.capacity.running()

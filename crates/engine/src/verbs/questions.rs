@@ -30,12 +30,6 @@ impl Engine {
         self.quotas.pending_exhausted(label, which).or_else(|| self.quotas.exhausted(now, label, which))
     }
 
-    /// Returns the rule because of which a request of a label is rejected rather than queued.
-    #[inline]
-    pub(super) fn hard_block(&self, now: Timestamp, label: LabelId) -> Option<ExhaustedRule> {
-        self.blocking_rule(now, label).filter(|full| full.when_full != WhenFull::Queue)
-    }
-
     /// Returns the reason to reject a request that doesn't wait.
     pub(super) fn reason_for_not_waiting(&self, partition: PartitionId, label: LabelId) -> Reason {
         match self.reason_for_rejecting(partition, label) {

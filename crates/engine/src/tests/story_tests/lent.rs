@@ -19,8 +19,8 @@ const fn none() -> Bound {
 
 fn told(engine: &Engine, text: &mut String) {
     let parts = [0, 1, 2].map(|it| PartitionId::from_index(it).unwrap());
-    let free = (engine.limit(), engine.max_limit(), engine.running(), engine.is_quiet());
-    write!(text, "  limit, most, running, quiet {free:?}, one in {}", engine.time_one_in()).unwrap();
+    let free = (engine.limit(), engine.running(), engine.is_quiet());
+    write!(text, "  limit, running, quiet {free:?}, one in {}", engine.time_one_in()).unwrap();
     write!(text, ", too many {:?}", parts.map(|it| engine.too_many(Borrower::of(it), 4))).unwrap();
     write!(text, ", changes at {:?}", engine.next_change().as_nanos() / 1_000).unwrap();
     for part in parts {
