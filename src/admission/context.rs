@@ -175,9 +175,9 @@ impl RequestContext {
         }
         let reports = self.report(response);
         let response = &*response;
-        let own = response.extensions().get::<Policy>();
-        let is_upload = self.special.0 & Special::UPLOADS != 0 && own.is_none_or(|own| own.sample_at.is_none());
-        if let Some(own) = own {
+        let mut is_upload = self.special.0 & Special::UPLOADS != 0;
+        if let Some(own) = response.extensions().get::<Policy>() {
+            is_upload &= own.sample_at.is_none();
             self.policy = own.or(self.policy);
         }
         let policy = self.policy;
@@ -185,18 +185,19 @@ impl RequestContext {
         self.permit.as_ref()?;
         let judged = judge(self.assess(), response, self.special.is_grpc());
         let permit = self.permit.as_mut()?;
+        let mut until = if is_upload && judged == Outcome::Success { permit.answer(false, true) } else { None };
+        let outcome = if until.is_some() { judged } else { policy.learned(judged) };
         let upgraded =
             response.status() == StatusCode::SWITCHING_PROTOCOLS || (is_connect && response.status().is_success());
-        let is_over = upgraded || policy.release_at == Some(ReleaseAt::ResponseHead) || response.body().is_end_stream();
-        let goes_on = !is_over && !is_short(response.body());
-        let is_of_slot = is_upload || goes_on && matches!(policy.sample_at, None | Some(SampleAt::BodyEndOrDeadline));
-        let is_asked = !is_upload && policy.sample_at.is_some();
-        let until = if is_of_slot && judged == Outcome::Success { permit.answer(is_asked, is_upload) } else { None };
-        let outcome = if is_upload && until.is_some() { judged } else { policy.learned(judged) };
-        if is_over {
+        if upgraded || policy.release_at == Some(ReleaseAt::ResponseHead) || response.body().is_end_stream() {
             permit.give_back(outcome, None);
             self.permit = None;
             return None;
+        }
+        let goes_on = !is_short(response.body());
+        let is_of_slot = matches!(policy.sample_at, None | Some(SampleAt::BodyEndOrDeadline));
+        if goes_on && is_of_slot && outcome == Outcome::Success {
+            until = permit.answer(policy.sample_at.is_some(), false);
         }
         let learned = match until {
             Some(until) if goes_on => Some(Learned::Until(until)),

@@ -24,7 +24,6 @@ impl SlotGuard {
         }
     }
 
-    /// Returns what the handle of the slot tells requests that it does not decide about.
     fn lanes(&self) -> Option<&Lanes> {
         match &self.source {
             SlotSource::Lent(arena, _) => Some(arena.lanes()),
