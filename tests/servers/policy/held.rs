@@ -229,6 +229,26 @@ async fn a_law_that_does_not_ask_for_hold_times_hears_of_heads_unless_a_policy_a
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_law_is_asked_anew_at_each_reload_and_a_request_half_way_is_not_late() {
+    for is_quiet in [false, true] {
+        let (admission, _) = handle(Some(PATIENCE), is_quiet).await;
+        for hears_heads in [true, false, true] {
+            let half_way = read(call(&admission, None, 20, 1_000).await, 2).await;
+            let notes = Notes(Arc::default(), hears_heads);
+            let builder = Admission::builder().limit(Limit::per_sample(notes.clone())).patience(PATIENCE);
+            admission.reload(builder).unwrap();
+            call(&admission, None, 20, 2).await.into_body().collect().await.ok();
+            let learned = if hears_heads { 20 } else { 320 };
+            assert_eq!(notes.take(&admission), [(learned, Outcome::Success)], "{hears_heads}, {is_quiet}");
+            sleep(PATIENCE * 2).await;
+            drop(half_way);
+            let late = notes.take(&admission).iter().filter(|(_, outcome)| *outcome != Outcome::Success).count();
+            assert_eq!((late, admission.snapshot().in_flight), (0, 0), "{hears_heads}, {is_quiet}");
+        }
+    }
+}
+
 /// The limit after 400 answers with heads of 20 ms, whose readers take 900 ms.
 async fn limit_after_slow_readers(law: impl Into<Limit>, sample_at: Option<SampleAt>) -> usize {
     let admission = Admission::builder().limit(law).patience(PATIENCE).build().unwrap();
