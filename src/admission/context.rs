@@ -14,7 +14,7 @@ use super::{
     nesting::{Mark, Pass},
     respond::load_reports::{Format, asks_for_json},
 };
-use crate::{Outcome, runtime::SlotGuard, ticket::Ticket};
+use crate::{Outcome, Timestamp, runtime::SlotGuard, ticket::Ticket};
 
 /// What is special about a request when its response comes: one byte, so that most are told apart by one test.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -127,12 +127,16 @@ impl RequestContext {
     #[inline(always)]
     pub(super) fn watch<B: Body>(&mut self, response: &mut Response<B>) -> Option<Guard> {
         let at_end = if self.is_usual() && is_usual(response) {
-            AtEnd { outcome: Outcome::Success, learned: None, has_trailers: false, reports: false }
+            AtEnd { outcome: Outcome::Success, is_later: true, until: None, has_trailers: false, reports: false }
         } else {
             self.watch_any(response)?
         };
         let permit = self.permit.take()?;
-        let learned = at_end.learned.unwrap_or_else(|| Learned::Head(permit.observe_later()));
+        let learned = match at_end.until {
+            _ if at_end.is_later => Learned::Head(permit.observe_later()),
+            Some(until) => Learned::Until(until),
+            None => Learned::AtEnd,
+        };
         let responses = if at_end.has_trailers || at_end.reports { self.responses.take() } else { None };
         Some(Guard::new(permit, at_end.outcome, learned, at_end.has_trailers, responses))
     }
@@ -194,35 +198,32 @@ impl RequestContext {
             self.permit = None;
             return None;
         }
-        let goes_on = !is_short(response.body());
+        let is_learned_at_head = policy.sample_at != Some(SampleAt::BodyEnd);
+        let is_later = is_learned_at_head && is_short(response.body()) && outcome != Outcome::Overload;
         let is_of_slot = matches!(policy.sample_at, None | Some(SampleAt::BodyEndOrDeadline));
-        if goes_on && is_of_slot && outcome == Outcome::Success {
+        if is_of_slot && !is_later && outcome == Outcome::Success {
             until = permit.answer(policy.sample_at.is_some(), false);
         }
-        let learned = match until {
-            Some(until) if goes_on => Some(Learned::Until(until)),
-            _ if policy.sample_at == Some(SampleAt::BodyEnd) => Some(Learned::AtEnd),
-            _ if !goes_on && outcome != Outcome::Overload => None,
-            _ => {
-                permit.observe(outcome);
-                Some(Learned::AtEnd)
-            }
-        };
+        if is_learned_at_head && !is_later && until.is_none() {
+            permit.observe(outcome);
+        }
         // Trailers count where the head has not said it all; gRPC says it in the head only if there is no message.
         let has_trailers = self.special.is_grpc()
             && policy.sample_at != Some(SampleAt::Never)
             && outcome != Outcome::Overload
             && is_grpc(response.headers())
             && !response.headers().contains_key(&GRPC_STATUS);
-        Some(AtEnd { outcome, learned, has_trailers, reports })
+        Some(AtEnd { outcome, is_later, until, has_trailers, reports })
     }
 }
 
 /// What the end of a body has to do, by what its head said.
 struct AtEnd {
     outcome: Outcome,
-    /// When the sample is taken, unless at the end of the body as of its head.
-    learned: Option<Learned>,
+    /// Whether the sample is taken with the end of the body, though it is of the head.
+    is_later: bool,
+    /// Until when the sample is taken, at the latest, of a body that goes on.
+    until: Option<Timestamp>,
     /// Whether trailers may say more.
     has_trailers: bool,
     /// Whether trailers carry a load report.
@@ -346,7 +347,7 @@ mod tests {
                     usual += 1;
                     let at_end = context.watch_any(&mut response).unwrap();
                     assert_eq!(
-                        (at_end.outcome, at_end.learned.is_none(), at_end.has_trailers),
+                        (at_end.outcome, at_end.is_later, at_end.has_trailers),
                         (Outcome::Success, true, false),
                         "{status} {length}"
                     );

@@ -31,9 +31,7 @@ pub enum SampleAt {
     ///
     /// Of a short body, a head that came too late and one that tells of an overload the sample is taken at the head. The same
     /// holds for each head where neither a deadline nor the [patience](crate::AdmissionBuilder::patience) of callers is known, and
-    /// unless it is set where the law does not [ask for hold times][asks]: [`TwoPoint`](crate::limit::TwoPoint) does.
-    ///
-    /// [asks]: crate::limit::LimitAlgorithm::learns_hold_times
+    /// unless it is set where the law does not [ask for it](crate::limit::LimitAlgorithm::learns_hold_times). `TwoPoint` does.
     #[default]
     BodyEndOrDeadline,
     /// At the end of the response body: the outcome, and the round-trip time up to there. A caller that leaves before the end
