@@ -81,9 +81,7 @@ impl Aimd {
     fn decrease(&mut self) {
         self.limit = (self.limit as f64 * self.backoff).floor() as usize;
     }
-}
 
-impl Aimd {
     pub(super) fn parameters(&self) -> Option<Vec<(&'static str, Number)>> {
         let (min, max) = (Number::Count(self.min), Number::Count(self.max));
         (!self.stabilizing).then(|| {

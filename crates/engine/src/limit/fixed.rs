@@ -15,9 +15,7 @@ impl Fixed {
     pub const fn new(limit: usize) -> Self {
         Self(limit)
     }
-}
 
-impl Fixed {
     pub(super) fn parameters(&self) -> Vec<(&'static str, Number)> {
         vec![("limit", Number::Count(self.0))]
     }

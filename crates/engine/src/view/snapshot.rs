@@ -261,9 +261,7 @@ impl Engine {
         snapshot.health = self.health_snapshot(&snapshot);
         snapshot
     }
-}
 
-impl Engine {
     fn partition_snapshot(&self, number: PartitionId, it: &Partition) -> PartitionSnapshot {
         let Counts {
             admitted,

@@ -288,9 +288,7 @@ impl Lanes {
         let others = self.all().enumerate().filter(|&(other, _)| other != number);
         others.fold(elsewhere, |sum, (_, lane)| sum + lane.state.look().used)
     }
-}
 
-impl Lanes {
     /// Tells the lanes how many requests run elsewhere, where a partition has several of them. Under the lock of the engine.
     pub(in crate::runtime) fn tell_what_runs_elsewhere(&self) {
         if self.per_partition == 0 {

@@ -56,6 +56,9 @@
 //! due is found out by the next comparison. Where requests scatter much the law would find that out late, and where
 //! shares of the limit refuse requests a cut shrinks the shares at once: there a cut takes two standard errors.
 //!
+//! Where no request was answered the law begins anew, and forgets the scatter: it was that of the fall. Cohorts that wait for more
+//! samples because of it would keep a limit of one or two slots for seconds, each of which a single long request can hold.
+//!
 //! # Delay that is not the server's
 //!
 //! Where answers take longer downstream, for few requests as for many, `g` is about that delay and not about the
@@ -210,7 +213,7 @@ enum Phase {
 /// A mean is known well enough at a relative standard error of 10 %, if that doesn't take too many samples.
 const WANTED_ERROR: f64 = 0.1;
 /// Fewest and most samples that a cohort takes.
-const FEWEST: f64 = 16.0;
+const FEWEST: u32 = 16;
 const MOST: f64 = 100.0;
 /// After this number of nanoseconds, or of times as long as a request takes, a cohort makes do with fewer samples:
 /// a better mean that comes later is about a server that may be another one by then.
@@ -237,7 +240,7 @@ impl TwoPoint {
             cohort: None,
             phase: Phase::Watch,
             gap: SHORTEST_GAP,
-            samples_wanted: 16,
+            samples_wanted: FEWEST,
             running: 0,
             scatter: 0.0,
             scatters: Scatter::NONE,
@@ -311,7 +314,7 @@ impl TwoPoint {
     )]
     fn wanted(&self) -> u32 {
         let rounds = (LONG_ENOUGH / self.pace.max(1.0)).max(FEWEST_ROUNDS);
-        self.samples_wanted.min((self.limit() as f64 * rounds).max(FEWEST) as u32)
+        self.samples_wanted.min(((self.limit() as f64 * rounds) as u32).max(FEWEST))
     }
 
     /// Learns how many samples a mean takes.
@@ -325,11 +328,9 @@ impl TwoPoint {
         self.pace = point.pace;
         self.shown.learn(point);
         self.scatter = self.scatters.learn(point, self.shown.is_slow(self.usual), self.rules);
-        self.samples_wanted = (self.scatter / (WANTED_ERROR * WANTED_ERROR)).clamp(FEWEST, MOST) as u32;
+        self.samples_wanted = (self.scatter / (WANTED_ERROR * WANTED_ERROR)).clamp(FEWEST.into(), MOST) as u32;
     }
-}
 
-impl TwoPoint {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it was a count, to begin with")]
     pub(super) fn parameters(&self) -> Vec<(&'static str, Number)> {
         let initial = Number::Count(self.limit as usize);

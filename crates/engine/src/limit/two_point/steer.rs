@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use super::{
-    LimitInputs, Phase, SHORTEST_GAP, Sample, TwoPoint, clamp_to_limit,
+    FEWEST, LimitInputs, Phase, SHORTEST_GAP, Sample, TwoPoint, clamp_to_limit,
     cohort::{MUCH, nanos_f64},
-    point::{Comparison, ERRORS, Point, SOME_DEMAND},
+    point::{Comparison, ERRORS, Point, SOME_DEMAND, Scatter},
     rest::Rest,
     rules::Rule,
 };
@@ -146,20 +146,23 @@ impl TwoPoint {
         if self.limit - 1.0 > least {
             self.limit = (self.limit - 1.0).max(self.min as f64);
         } else if self.limit > least {
-            self.low = None;
-            self.started = false;
             self.phase = Phase::Watch;
-            self.cut(least / self.limit, sample.end);
+            self.begin_anew(least / self.limit, sample.end);
         }
     }
 
     /// Cuts the limit where hardly any request is answered. What brings nothing can't be lost, and the server has to
     /// get rid of what it has before it answers again; then the limit doubles as at the start.
     pub(super) fn drowned(&mut self, now: Timestamp) {
-        self.low = None;
-        self.started = false;
         self.fell(now);
-        self.cut(DROWNED_CUT, now);
+        self.begin_anew(DROWNED_CUT, now);
+    }
+
+    /// Cuts the limit, and begins as at the start: how much requests scattered while the server fell is about that fall.
+    fn begin_anew(&mut self, factor: f64, now: Timestamp) {
+        (self.low, self.started) = (None, false);
+        (self.scatters, self.scatter, self.samples_wanted) = (Scatter::NONE, 0.0, FEWEST);
+        self.cut(factor, now);
     }
 
     /// Does what `decide` says.

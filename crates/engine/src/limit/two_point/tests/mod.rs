@@ -132,6 +132,30 @@ fn scattered(concurrency: f64, seconds: f64, samples: f64, scatter: f64) -> Poin
     Point { samples, scatter, ..point(concurrency, seconds) }
 }
 
+/// How much requests scattered while a server fell says nothing of how much they do afterwards.
+#[test]
+fn a_law_that_drowned_begins_with_few_samples() {
+    let fallen = || {
+        let mut law = TwoPoint { started: true, ..TwoPoint::new().initial(40) };
+        law.learn_scatter(&scattered(40.0, 0.01, 100.0, 5.0));
+        law
+    };
+    let mut law = fallen();
+    assert_eq!(law.wanted(), 100, "control");
+    law.drowned(Timestamp::ZERO);
+    assert_eq!((law.limit(), law.wanted()), (5, 16));
+    let silent = |law: &mut TwoPoint| {
+        let mut sample = Sample::new(Timestamp::ZERO, DEADLINE, 40, Outcome::Cancelled);
+        sample.running = 40;
+        law.hear(&sample);
+    };
+    let mut law = TwoPoint { answered: (Timestamp::ZERO, 40.0), ..fallen() };
+    (0..34).for_each(|_| silent(&mut law));
+    assert_eq!((law.limit(), law.wanted()), (6, 100), "slots that are not given again are no beginning");
+    silent(&mut law);
+    assert_eq!((law.limit(), law.wanted()), (5, 16));
+}
+
 /// Where the lower point says too little for a step, the limit does not stay for ever.
 #[test]
 fn a_limit_that_stood_for_long_is_tried_higher_where_the_points_are_unsure() {
