@@ -201,8 +201,8 @@ impl Cohort {
         self.timed >= ENOUGH_TO_DROWN && f64::from(self.answered) < FEW_ANSWERS * f64::from(self.timed)
     }
 
-    /// Whether the cohort is so much slower than usual that it takes no more samples to see that: by two standard
-    /// errors.
+    /// Whether the cohort is so much slower than usual that it takes no more samples to see that: by two standard errors of a
+    /// usual mean. By those of its own mean, which are larger, single pools of two workers lose two points.
     fn is_alarming(&self) -> bool {
         if self.habit.answer <= 0.0 || self.timed < ENOUGH_FOR_ALARM || !self.rules.has(Rule::Alarm) {
             return false;
