@@ -179,7 +179,7 @@ static VACANT: Mutex<Vec<&'static LaneArena>> = Mutex::new(Vec::new());",
 
     /// Takes one unit for each claim, or none.\n",
     ),
-    // No model fills a ring, and each execution makes all atomics anew: at the shipped sizes, more than half of its time.
+    // No model of loom fills a ring (the crowd of shuttle does), and each execution makes all atomics anew: at the shipped sizes, more than half of its time.
     ("runtime/core/quiet/ring.rs", "const RING: u32 = 256;", "const RING: u32 = 32;"),
     ("runtime/core/quiet/mod.rs", "const BATCH: u32 = 64;", "const BATCH: u32 = 8;"),
 ];

@@ -166,8 +166,6 @@ pub struct TwoPoint {
     phase: Phase,
     /// Time for which a lower point is good, and until the next probe.
     gap: Duration,
-    /// Samples that a cohort takes.
-    samples_wanted: u32,
     /// Requests that ran on when the last sample was taken.
     running: u32,
     /// Relative variance of single requests, and what it was of late.
@@ -213,7 +211,7 @@ enum Phase {
 /// A mean is known well enough at a relative standard error of 10 %, if that doesn't take too many samples.
 const WANTED_ERROR: f64 = 0.1;
 /// Fewest and most samples that a cohort takes.
-const FEWEST: u32 = 16;
+const FEWEST: f64 = 16.0;
 const MOST: f64 = 100.0;
 /// After this number of nanoseconds, or of times as long as a request takes, a cohort makes do with fewer samples:
 /// a better mean that comes later is about a server that may be another one by then.
@@ -240,7 +238,6 @@ impl TwoPoint {
             cohort: None,
             phase: Phase::Watch,
             gap: SHORTEST_GAP,
-            samples_wanted: FEWEST,
             running: 0,
             scatter: 0.0,
             scatters: Scatter::NONE,
@@ -314,21 +311,16 @@ impl TwoPoint {
     )]
     fn wanted(&self) -> u32 {
         let rounds = (LONG_ENOUGH / self.pace.max(1.0)).max(FEWEST_ROUNDS);
-        self.samples_wanted.min(((self.limit() as f64 * rounds) as u32).max(FEWEST))
+        let samples = (self.scatter / (WANTED_ERROR * WANTED_ERROR)).clamp(FEWEST, MOST);
+        samples.min((self.limit() as f64 * rounds).max(FEWEST)) as u32
     }
 
-    /// Learns how many samples a mean takes.
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "clamped to a small range before it is rounded"
-    )]
+    /// Learns how much requests scatter, from which follows how many samples a mean takes.
     fn learn_scatter(&mut self, point: &Point) {
         self.usual = if point.answer > 0.0 { point.answer } else { self.usual };
         self.pace = point.pace;
         self.shown.learn(point);
         self.scatter = self.scatters.learn(point, self.shown.is_slow(self.usual), self.rules);
-        self.samples_wanted = (self.scatter / (WANTED_ERROR * WANTED_ERROR)).clamp(FEWEST.into(), MOST) as u32;
     }
 
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it was a count, to begin with")]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{
-    FEWEST, LimitInputs, Phase, SHORTEST_GAP, Sample, TwoPoint, clamp_to_limit,
+    LimitInputs, Phase, SHORTEST_GAP, Sample, TwoPoint, clamp_to_limit,
     cohort::{MUCH, nanos_f64},
     point::{Comparison, ERRORS, Point, SOME_DEMAND, Scatter},
     rest::Rest,
@@ -161,7 +161,7 @@ impl TwoPoint {
     /// Cuts the limit, and begins as at the start: how much requests scattered while the server fell is about that fall.
     fn begin_anew(&mut self, factor: f64, now: Timestamp) {
         (self.low, self.started) = (None, false);
-        (self.scatters, self.scatter, self.samples_wanted) = (Scatter::NONE, 0.0, FEWEST);
+        (self.scatters, self.scatter) = (Scatter::NONE, 0.0);
         self.cut(factor, now);
     }
 
