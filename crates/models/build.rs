@@ -21,7 +21,7 @@ const FILES: [&str; 10] = [
 ];
 const ATOMICS: &str = "pub(super) use loom::sync::atomic::{AtomicU64, Ordering};\n";
 
-/// Sizes that no model fills, and their sizes in the copies. Each execution makes all atomics anew: at the shipped sizes, more than
+/// Sizes that no model of loom fills, and their sizes in the copies. Each execution makes all atomics anew: at the shipped sizes, more than
 /// half of its time.
 const SIZES: [(&str, &str, &str); 2] = [
     ("ring.rs", "const RING: u32 = 256;", "const RING: u32 = 32;"),

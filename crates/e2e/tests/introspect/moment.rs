@@ -36,17 +36,18 @@ async fn a_click_on_a_chart_shows_what_was_said_then_and_of_which_labels() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     });
-    browser.until("past.frames.filter(it => it.summary.includes('capped')).length >= 3").await;
+    browser.until("past.frames.filter(it => it.summary.includes('capped')).length >= 5").await;
     browser.until(&format!("{ROWS}.some(row => row[0] === 'capped label')")).await;
     flood.abort();
     drop(held);
     browser.until(&format!("{HEADLINE}.startsWith('fine')")).await;
 
-    // The middle of the second frame that tells of it.
-    let at = "(frame => (frame.from + frame.to) / 2)(past.frames.filter(it => it.summary.includes('capped'))[1])";
+    // The middle of the third frame that tells of it. The axis moves with each answer, so it is drawn before the place is
+    // calculated, and two frames on both sides leave time until the click arrives.
+    let at = "(frame => (frame.from + frame.to) / 2)(past.frames.filter(it => it.summary.includes('capped'))[2])";
     let from = "Math.max(Date.now() / 1000 - 600, Math.min(past.frames[0].from, Date.now() / 1000 - 60))";
     let place = format!(
-        "(box => [box.left + box.width * ({at} - {from}) / (Date.now() / 1000 - {from}), box.top + box.height / 2])\
+        "draw(), (box => [box.left + box.width * ({at} - {from}) / (Date.now() / 1000 - {from}), box.top + box.height / 2])\
          (document.querySelector('#load svg[role]').getBoundingClientRect())"
     );
     browser.value("document.getElementById('load').scrollIntoView()").await;
