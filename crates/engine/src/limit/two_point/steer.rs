@@ -147,6 +147,7 @@ impl TwoPoint {
             self.limit = (self.limit - 1.0).max(self.min as f64);
         } else if self.limit > least {
             self.phase = Phase::Watch;
+            self.fell(self.answered.1, sample.end);
             self.begin_anew(least / self.limit, sample.end);
         }
     }
@@ -154,7 +155,7 @@ impl TwoPoint {
     /// Cuts the limit where hardly any request is answered. What brings nothing can't be lost, and the server has to
     /// get rid of what it has before it answers again; then the limit doubles as at the start.
     pub(super) fn drowned(&mut self, now: Timestamp) {
-        self.fell(now);
+        self.fell(self.limit, now);
         self.begin_anew(DROWNED_CUT, now);
     }
 
@@ -282,14 +283,14 @@ impl TwoPoint {
 
     /// Takes a step back that was too much.
     fn go_back(&mut self, before: f64, now: Timestamp) {
-        self.fell(now);
+        self.fell(self.limit, now);
         self.cut(before / self.limit, now);
     }
 
-    /// Remembers that the limit was too high; if it fell further and further, where that began.
-    fn fell(&mut self, now: Timestamp) {
+    /// Remembers that a limit was too high; if it fell further and further, where that began.
+    fn fell(&mut self, from: f64, now: Timestamp) {
         if std::mem::replace(&mut self.grew, false) {
-            self.ceiling = Some((self.limit, now));
+            self.ceiling = Some((from, now));
         }
     }
 

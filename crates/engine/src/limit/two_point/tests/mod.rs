@@ -154,6 +154,7 @@ fn a_law_that_drowned_begins_with_few_samples() {
     assert_eq!((law.limit(), law.wanted()), (6, 100), "slots that are not given again are no beginning");
     silent(&mut law);
     assert_eq!((law.limit(), law.wanted()), (5, 16));
+    assert_eq!(law.ceiling, Some((40.0, Timestamp::ZERO.after(DEADLINE))), "that is where the fall began");
 }
 
 /// Where the lower point says too little for a step, the limit does not stay for ever.
