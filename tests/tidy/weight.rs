@@ -19,9 +19,9 @@ use super::{
 
 /// What is counted, the most there may be, and where it should go.
 const CEILINGS: &[(&str, usize, usize)] = &[
-    ("lines of Rust, whole repository", 133_667, 92_000),
-    ("lines without tests, library", 48_522, 35_000),
-    ("lines without tests, engine but what it tells of itself", 15_026, 14_000),
+    ("lines of Rust, whole repository", 133_793, 92_000),
+    ("lines without tests, library", 48_520, 35_000),
+    ("lines without tests, engine but what it tells of itself", 15_024, 14_000),
     ("entries at the top level, not hidden", 11, 11),
     ("calls of `capacity.take`", 1, 1),
     ("functions in the verbs of the engine", 165, 120),

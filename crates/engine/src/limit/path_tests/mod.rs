@@ -17,6 +17,8 @@ mod worlds;
 
 use std::{fmt::Write as _, time::Duration};
 
+pub(super) use self::server::Random;
+
 use super::{
     Aggregate, Aimd, Gradient, Gradient2, LimitAlgorithm, NetflixWindow, QueueSize, TwoPoint, Vegas, Windowed,
 };

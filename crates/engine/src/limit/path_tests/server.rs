@@ -12,10 +12,10 @@ const MILLI: u64 = 1_000_000;
 const SECOND: u64 = 1_000 * MILLI;
 
 /// SplitMix64 (G. Steele, D. Lea, C. Flood, 2014).
-struct Random(u64);
+pub(in crate::limit) struct Random(pub(in crate::limit) u64);
 
 impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
+    pub(in crate::limit) fn below(&mut self, bound: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);

@@ -12,6 +12,8 @@ pub(super) enum Rule {
     Back,
     /// Below what was too high the limit grows only halfway.
     Ceiling,
+    /// A limit of few slots grows where callers don't notice, and throughput doesn't fall.
+    Dear,
     /// A limit that stood for long is tried higher where the points say little.
     Doubt,
     /// A limit that brings next to no answers falls to an eighth.
@@ -65,10 +67,11 @@ pub(super) enum Rule {
 }
 
 /// All rules with their names.
-const ALL: [(&str, Rule); 28] = [
+const ALL: [(&str, Rule); 29] = [
     ("alarm", Rule::Alarm),
     ("back", Rule::Back),
     ("ceiling", Rule::Ceiling),
+    ("dear", Rule::Dear),
     ("doubt", Rule::Doubt),
     ("drowned", Rule::Drowned),
     ("evidence", Rule::Evidence),

@@ -266,7 +266,8 @@ impl TwoPoint {
             if is_enough { Move::Settle } else { Move::Grow(growth((TARGET / g).powf(GAIN).min(2.0))) }
         } else if !comparison.is_above(high_enough, errors) {
             let is_unsure = high.cohorts >= STOOD && comparison.error > UNSURE && self.rules.has(Rule::Doubt);
-            let is_dear = self.limit < DEAR && is_unnoticed && high.rtt * TARGET < UNNOTICED * self.patience;
+            let is_unnoticed_after = high.rtt * TARGET < UNNOTICED * self.patience;
+            let is_dear = self.limit < DEAR && is_unnoticed_after && self.rules.has(Rule::Dear);
             if (is_unsure || is_dear) && high.saturation > DEMAND { Move::Grow(growth(TARGET)) } else { Move::Settle }
         } else if let Some(before) = grown_from.filter(|_| is_plain && self.rules.has(Rule::Back)) {
             Move::GoBack(before)

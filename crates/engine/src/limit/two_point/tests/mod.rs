@@ -1,6 +1,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod cohort;
+mod culprit;
 mod patience;
 mod probe;
 

@@ -48,7 +48,7 @@ fn a_limit_of_few_slots_grows_to_four_where_callers_do_not_notice() {
             "{limit} slots, {seconds} s, {g}, {saturation}"
         );
     }
-    assert!(!grows(law(2).without("unnoticed").unwrap(), 0.01, 1.9, 1.0), "control");
+    assert!(!grows(law(2).without("dear").unwrap(), 0.01, 1.9, 1.0), "control");
 }
 
 #[test]
