@@ -32,7 +32,7 @@ impl Outage {
     /// Notes the state of the store and, if it is down, for how long, if it is quiet, for how long it will be; returns how
     /// that differs from before.
     pub(crate) fn change(&mut self, now: Timestamp, to: StoreState, lasts: Duration) -> StoreChange {
-        let down = self.is_down().then(|| now.since(self.since));
+        let down = (self.state == StoreState::Down).then(|| now.since(self.since));
         let change = StoreChange { from: self.state, to, down_for: down };
         self.state = to;
         self.since = if to == StoreState::Quiet { now.after(lasts) } else { now.before(lasts) };
@@ -44,10 +44,6 @@ impl Outage {
 
     pub(crate) const fn state(&self) -> StoreState {
         self.state
-    }
-
-    const fn is_down(&self) -> bool {
-        matches!(self.state, StoreState::Down)
     }
 
     /// Returns how long it takes until a store that is back grants again.

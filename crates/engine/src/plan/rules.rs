@@ -201,13 +201,6 @@ impl ClassPlan {
     }
 }
 
-impl RateRule {
-    /// Returns the smallest burst that lets a second's worth start at once.
-    pub(crate) fn second_of(max: NonZeroU32) -> NonZeroU32 {
-        NonZeroU32::new(max.get().div_ceil(60)).unwrap_or(NonZeroU32::MIN)
-    }
-}
-
 impl LimitsPlan {
     /// Returns of each rule whether it observes, and what becomes of it without the store if it is counted for all instances.
     fn rules(&self) -> impl Iterator<Item = (bool, Option<OnStoreFailure>)> {

@@ -226,8 +226,7 @@ impl Rate {
 
     /// Spreads starts evenly (token bucket), with a burst of a second's worth after a pause; see [`RateMode::Smooth`].
     pub fn smooth(self) -> Self {
-        let max = NonZeroU32::new(self.max).unwrap_or(NonZeroU32::MIN);
-        self.mode(RateMode::Smooth { burst: RateRule::second_of(max) })
+        self.burst(self.max.div_ceil(60))
     }
 
     bound_setters! {
