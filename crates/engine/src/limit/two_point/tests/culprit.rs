@@ -79,9 +79,9 @@ fn answered(mut law: TwoPoint, seed: u64) -> u64 {
     answered * 10_000 / offered
 }
 
-/// The mean of some runs; of more, if `CULPRITS` says so.
+/// The mean of as many runs as tell it from chance, or as `CULPRITS` says: single ones differ by ten points in a hundred.
 fn mean(law: &TwoPoint) -> u64 {
-    let runs = std::env::var("CULPRITS").map_or(12, |runs| runs.parse().unwrap());
+    let runs = std::env::var("CULPRITS").map_or(200, |runs| runs.parse().unwrap());
     (0..runs).map(|seed| answered(law.clone(), seed)).sum::<u64>() / runs
 }
 
@@ -89,5 +89,5 @@ fn mean(law: &TwoPoint) -> u64 {
 fn long_requests_do_not_hold_all_slots_for_as_long_where_a_low_limit_grows() {
     let [now, without] = [TwoPoint::new(), TwoPoint::new().without("dear").unwrap()].map(|law| mean(&law));
     println!("of 10,000: {now}, and {without} without the rule");
-    assert!(now > without + 300, "{now}, control {without}");
+    assert!(now > without + 150, "{now}, control {without}");
 }
