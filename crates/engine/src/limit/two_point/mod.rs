@@ -46,8 +46,7 @@
 //! line. What a cut is for there is latency. Where an answer takes less than a tenth of the time for which callers wait, they hardly
 //! notice, and a limit of one or two slots is dear: the backend is idle between two requests, and one long request holds half of
 //! the limit. So there only a throughput that falls is a reason to cut, which is a `g` above 2, by two standard errors. And a limit
-//! below four slots that requests meet grows as long as that is so, and throughput does not fall, although the server is no
-//! faster for it.
+//! below four slots that requests meet grows as long as that is so, and throughput does not fall.
 //!
 //! # How sure the law is
 //!
