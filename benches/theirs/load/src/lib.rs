@@ -22,22 +22,26 @@ pub use table::{Row, header, row};
 /// Asks for a warm-up in which an overload is known as one: requests have waited for ten seconds by then.
 const SETTLED: &str = "--settled";
 
+/// Asks for other loads than those of the tables.
+const LOADS: &str = "--loads";
+
 /// What the command line asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Role {
     /// Be the server of this kind, until standard input ends.
     Serve(String),
-    /// Call servers and print the table, briefly where `quick`, and only of variants whose name contains `only`.
+    /// Call servers and print the table, briefly where `quick`, and only of variants whose names contain a part in `only`.
     Table {
         /// 2 s for each run.
         quick: bool,
-        /// A part of the name of the variants to run.
+        /// Parts of the names of the variants to run, with commas between them.
         only: String,
     },
 }
 
 impl Role {
-    /// Reads `--serve KIND`, `--quick`, `--only PART` and `--settled`. Anything else is a mistake, which ends the program.
+    /// Reads `--serve KIND`, `--quick`, `--only PARTS`, `--loads NUMBERS` and `--settled`. Anything else is a mistake, which ends the
+    /// program.
     #[must_use]
     pub fn of_this_process() -> Self {
         let words: Vec<String> = env::args().skip(1).collect();
@@ -48,11 +52,24 @@ impl Role {
                 ("--quick", _) => quick = true,
                 (SETTLED, _) => {}
                 ("--only", Some(_)) => only = rest.next().unwrap_or_default().to_owned(),
-                _ => panic!("options: --quick, --settled, --only PART OF A VARIANT'S NAME"),
+                (LOADS, Some(_)) => _ = rest.next(),
+                _ => panic!("options: --quick, --settled, --only PARTS,OF,VARIANTS, --loads 0.5,10"),
             }
         }
         Self::Table { quick, only }
     }
+}
+
+/// The runs of a table: under each load, each of the kinds whose name contains a part of `only`.
+///
+/// # Panics
+///
+/// Panics where a load is no number.
+pub fn runs<'a>(kinds: &'a [&'static str], only: &'a str) -> impl Iterator<Item = (f64, &'static str)> {
+    let loads = env::args().skip_while(|word| word != LOADS).nth(1).unwrap_or_else(|| "0.5,1,3,10".to_owned());
+    let loads: Vec<f64> = loads.split(',').map(|load| load.parse().expect("loads are numbers")).collect();
+    let asked = kinds.iter().filter(|kind| only.split(',').any(|part| kind.contains(part)));
+    loads.into_iter().flat_map(move |load| asked.clone().map(move |kind| (load, *kind)))
 }
 
 /// Starts a server of each kind under each load, and prints a row for each as it ends.
@@ -67,14 +84,12 @@ where
     FF: Future<Output = Outcome> + Send + 'static,
 {
     println!("{}", header());
-    for load in [0.5, 1.0, 3.0, 10.0] {
-        for kind in kinds.iter().filter(|kind| kind.contains(only)) {
-            let server = Server::start(kind).await;
-            let client = Arc::new(connect(kind, server.address).await);
-            let tally = drive(plan, load, |number| call(Arc::clone(&client), number)).await;
-            drop(client);
-            let counters = server.stop().await;
-            println!("{}", row(&Row { load, variant: kind, plan, tally: &tally, counters }));
-        }
+    for (load, variant) in runs(kinds, only) {
+        let server = Server::start(variant).await;
+        let client = Arc::new(connect(variant, server.address).await);
+        let tally = drive(plan, load, |number| call(Arc::clone(&client), number)).await;
+        drop(client);
+        let counters = server.stop().await;
+        println!("{}", row(&Row { load, variant, plan, tally: &tally, counters }));
     }
 }

@@ -108,17 +108,15 @@ async fn table(quick: bool, only: &str) {
     assert!(capacity > 0.0, "a request was answered");
     let plan = Plan::new(capacity, DEADLINE, quick);
     println!("Capacity: {capacity:.0} requests/s.\n\n{}", header());
-    for load in [0.5, 1.0, 3.0, 10.0] {
-        for variant in VARIANTS.into_iter().filter(|variant| variant.contains(only)) {
-            let mut redis = Redis::start().await;
-            let server = Server::start(&format!("{variant} {} {times}", redis.port)).await;
-            let callers = Callers::new(server.address);
-            let tally = drive(&plan, load, |_| callers.clone().call()).await;
-            let mut counters = server.stop().await;
-            counters.work = redis.done().await;
-            redis.stop().await;
-            println!("{}", row(&Row { load, variant, plan: &plan, tally: &tally, counters }));
-        }
+    for (load, variant) in load::runs(&VARIANTS, only) {
+        let mut redis = Redis::start().await;
+        let server = Server::start(&format!("{variant} {} {times}", redis.port)).await;
+        let callers = Callers::new(server.address);
+        let tally = drive(&plan, load, |_| callers.clone().call()).await;
+        let mut counters = server.stop().await;
+        counters.work = redis.done().await;
+        redis.stop().await;
+        println!("{}", row(&Row { load, variant, plan: &plan, tally: &tally, counters }));
     }
 }
 

@@ -129,22 +129,19 @@ async fn table(quick: bool, only: &str) {
     let plan = Plan { work: 1_024.0 * work as f64 / count as f64, ..Plan::new(capacity, DEADLINE, quick) };
     println!("Capacity: {:.0} MiB/s, {:.0} calls/s.\n", capacity / 1_024.0, capacity / plan.work);
     println!("{}", header().replace("memory |", "memory | highest limit | slots held at the end |") + "---:|---:|");
-    for load in [0.5, 1.0, 3.0, 10.0] {
-        for variant in VARIANTS.into_iter().filter(|variant| variant.contains(only)) {
-            let folder = Folder::new(variant).expect("a folder");
-            let server = Server::start(&format!("{variant} {}", folder.0.display())).await;
-            let callers = Callers::new(server.address).await;
-            let mut tally = drive(&plan, load, |number| Arc::clone(&callers).call(number)).await;
-            // Slow readers go on for a while.
-            while Arc::strong_count(&callers) > 1 {
-                sleep(Duration::from_millis(10)).await;
-            }
-            tally.all_work += callers.slow.load(Relaxed);
-            let counters = server.stop().await;
-            let [limit, held] =
-                [counters.limit, counters.held].map(|it| it.map_or("–".to_owned(), |it| it.to_string()));
-            println!("{} {limit} | {held} |", row(&Row { load, variant, plan: &plan, tally: &tally, counters }));
+    for (load, variant) in load::runs(&VARIANTS, only) {
+        let folder = Folder::new(variant).expect("a folder");
+        let server = Server::start(&format!("{variant} {}", folder.0.display())).await;
+        let callers = Callers::new(server.address).await;
+        let mut tally = drive(&plan, load, |number| Arc::clone(&callers).call(number)).await;
+        // Slow readers go on for a while.
+        while Arc::strong_count(&callers) > 1 {
+            sleep(Duration::from_millis(10)).await;
         }
+        tally.all_work += callers.slow.load(Relaxed);
+        let counters = server.stop().await;
+        let [limit, held] = [counters.limit, counters.held].map(|it| it.map_or("–".to_owned(), |it| it.to_string()));
+        println!("{} {limit} | {held} |", row(&Row { load, variant, plan: &plan, tally: &tally, counters }));
     }
 }
 

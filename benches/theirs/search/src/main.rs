@@ -121,11 +121,9 @@ async fn main() {
     };
     println!("{}", header());
     let program = std::env::current_exe().expect("this program has a path");
-    for load in [0.5, 1.0, 3.0, 10.0] {
-        for variant in VARIANTS.into_iter().filter(|variant| variant.contains(&only)) {
-            let words = format!("{}{load} {variant}", if quick { "~" } else { "" });
-            let status = Command::new(&program).args(["--serve", &words]).stdin(Stdio::null()).status();
-            assert!(status.expect("this program runs").success(), "{variant} failed");
-        }
+    for (load, variant) in load::runs(&VARIANTS, &only) {
+        let words = format!("{}{load} {variant}", if quick { "~" } else { "" });
+        let status = Command::new(&program).args(["--serve", &words]).stdin(Stdio::null()).status();
+        assert!(status.expect("this program runs").success(), "{variant} failed");
     }
 }
