@@ -1,16 +1,23 @@
 //! The body of a response: what the service sent, with the slot attached, or the answer to a rejected request.
 
 use std::{
+    cell::Cell,
     fmt,
+    panic::catch_unwind,
     pin::Pin,
     sync::Arc,
-    task::{Context, Poll, ready},
+    task::{Context, Poll},
+    time::Duration,
 };
 
 use bytes::Bytes;
 use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
+use tokio::{
+    runtime::{Handle, Id},
+    time::{Sleep, sleep},
+};
 
 use super::{
     assess::{ForResponses, judge_trailers},
@@ -47,6 +54,24 @@ pub(super) enum Learned {
     Head(Timestamp),
     /// At the end, or with the first frame after this time: the caller is still there.
     Until(Timestamp),
+    /// At the end, or after this time, of a body that sends nothing for a while.
+    Alarm(Pin<Box<Sleep>>),
+}
+
+/// Returns an alarm, unless there are no timers here: a body is told of by its frames then.
+#[cold]
+fn alarm(after: Duration) -> Option<Pin<Box<Sleep>>> {
+    thread_local! {
+        static HAS_TIMERS: Cell<Option<(Id, bool)>> = const { Cell::new(None) };
+    }
+    let runtime = Handle::try_current().ok()?.id();
+    // Making a timer panics where there are none.
+    let has_timers = match HAS_TIMERS.get() {
+        Some((known, has_timers)) if known == runtime => has_timers,
+        _ => catch_unwind(|| drop(sleep(Duration::ZERO))).is_ok(),
+    };
+    HAS_TIMERS.set(Some((runtime, has_timers)));
+    has_timers.then(|| Box::pin(sleep(after)))
 }
 
 /// What is left to do when a response body ends.
@@ -85,11 +110,28 @@ impl Guard {
 
     /// Takes the sample of a body that goes on beyond the deadline of a caller that is still there.
     fn note_frame(&mut self) {
-        if let Learned::Until(until) = self.learned
-            && self.permit.now() >= until
-        {
+        let is_due = match &self.learned {
+            Learned::Until(until) => self.permit.now() >= *until,
+            Learned::Alarm(alarm) => alarm.is_elapsed(),
+            Learned::AtEnd | Learned::Head(_) => false,
+        };
+        if is_due {
             self.permit.observe(self.outcome);
             self.learned = Learned::AtEnd;
+        }
+    }
+
+    /// The same for a body that sends nothing: an idle stream may hold its slot for hours.
+    fn note_silence(&mut self, cx: &mut Context<'_>) {
+        if let Learned::Until(until) = self.learned
+            && let Some(alarm) = alarm(until.since(self.permit.now()))
+        {
+            self.learned = Learned::Alarm(alarm);
+        }
+        if let Learned::Alarm(alarm) = &mut self.learned
+            && alarm.as_mut().poll(cx).is_ready()
+        {
+            self.note_frame();
         }
     }
 
@@ -118,7 +160,7 @@ impl Drop for Guard {
         }
         match self.learned {
             // What the head said counts, as it does where the sample is taken then.
-            Learned::Head(_) | Learned::Until(_) => self.end(None),
+            Learned::Head(_) | Learned::Until(_) | Learned::Alarm(_) => self.end(None),
             Learned::AtEnd => {
                 self.permit.abandon(|unsaid| if self.outcome == Outcome::Success { unsaid } else { self.outcome });
             }
@@ -160,7 +202,12 @@ where
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
         match self.project().kind.project() {
             KindProj::Inner { mut body, guard } => {
-                let mut frame = ready!(body.as_mut().poll_frame(cx));
+                let Poll::Ready(mut frame) = body.as_mut().poll_frame(cx) else {
+                    if let Some(guard) = guard {
+                        guard.note_silence(cx);
+                    }
+                    return Poll::Pending;
+                };
                 match &mut frame {
                     // The last frame is often the last thing that is asked for: no reader waits for `None` once the
                     // announced length is reached.

@@ -99,8 +99,10 @@ pub struct Engine {
     lifecycle: Lifecycle,
     outage: Outage,
     capacity: Capacity,
-    /// Requests that were observed and go on: on slots of the engine, and on lent ones.
+    /// Requests that were observed and go on, and those of them whose answers began in time and outlast the deadline of their
+    /// callers: on slots of the engine, and on lent ones.
     answering: (usize, usize),
+    outlasting: (usize, usize),
     queue: WaitQueue,
     quotas: Quotas,
     controller: Controller,
@@ -124,6 +126,7 @@ impl Engine {
             outage: Outage::default(),
             capacity: Capacity::new(plan.partitions, controller.limit()),
             answering: (0, 0),
+            outlasting: (0, 0),
             queue: WaitQueue::new(partitions, queue),
             quotas: Quotas::new(plan.labels, plan.rules),
             controller,

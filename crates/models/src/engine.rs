@@ -193,7 +193,7 @@ impl Engine {
     }
 
     /// No promise is made of this number: it tells a law how crowded the server is.
-    pub(crate) const fn note_lent_answering(&mut self, _: usize) {}
+    pub(crate) const fn note_lent_answering(&mut self, _: usize, _: usize) {}
 
     /// All of them: too few are learned here for less. A model that wants less says so to the lanes.
     pub(crate) fn time_one_in(&self) -> u32 {

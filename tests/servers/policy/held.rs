@@ -14,7 +14,7 @@ use futures_util::{future::join_all, stream};
 use http::{Request, Response};
 use http_body::Frame;
 use http_body_util::{BodyExt, Empty, Full, StreamBody};
-use tokio::time::sleep;
+use tokio::{task::JoinSet, time::sleep};
 use tower::{Layer, ServiceExt, service_fn};
 use tower_admission::{
     Admission, AdmissionLayer, Outcome, Ticket,
@@ -31,6 +31,10 @@ struct Notes(Arc<Mutex<(Vec<Sample>, Option<Duration>)>>, bool);
 impl LimitAlgorithm for Notes {
     fn limit(&self) -> usize {
         10
+    }
+
+    fn max_limit(&self) -> usize {
+        20
     }
 
     fn on_sample(&mut self, sample: &Sample) {
@@ -135,7 +139,7 @@ async fn a_stream_is_learned_at_the_deadline_of_a_caller_that_is_still_there_and
         assert_eq!(notes.take(&admission), [(920, Outcome::Success)], "its caller has left");
 
         let body = read(call(&admission, None, 20, 1_000).await, 30).await;
-        assert_eq!(notes.take(&admission), [(1_020, Outcome::Success)], "the first frame after a second");
+        assert_eq!(notes.take(&admission), [(1_000, Outcome::Success)], "a second after it came, between two frames");
         assert_eq!(admission.snapshot().in_flight, 1, "its slot is held");
         let other = call(&admission, None, 20, 0).await;
         other.into_body().collect().await.ok();
@@ -146,27 +150,75 @@ async fn a_stream_is_learned_at_the_deadline_of_a_caller_that_is_still_there_and
     }
 }
 
+/// Answers that outlast their callers have slots on top of the limit, and no law is told of them. The control: a policy by which a
+/// body counts from its head on.
 #[tokio::test(start_paused = true)]
-async fn samples_say_how_many_requests_were_sampled_before_and_go_on() {
-    for is_quiet in [false, true] {
-        let (admission, notes) = handle(Some(PATIENCE), is_quiet).await;
+async fn streams_that_outlast_their_callers_take_no_slots_of_the_limit() {
+    for (is_quiet, sample_at) in [false, true].map(|it| [(it, None), (it, Some(SampleAt::ResponseHead))]).as_flattened()
+    {
+        let (admission, notes) = handle(Some(PATIENCE), *is_quiet).await;
         let mut streams = Vec::new();
         for _ in 0..3 {
-            streams.push(read(call(&admission, None, 20, 1_000).await, 11).await);
+            streams.push(read(call(&admission, *sample_at, 20, 1_000).await, 11).await);
         }
         drop(admission.snapshot());
         notes.0.lock().unwrap().0.clear();
         let counts = async || {
             call(&admission, None, 20, 0).await.into_body().collect().await.ok();
-            drop(admission.snapshot());
+            let limit = admission.snapshot().limit;
             let sample = notes.0.lock().unwrap().0.pop().unwrap();
-            (sample.answering, sample.running)
+            (limit, sample.answering, sample.running, sample.in_flight)
         };
-        assert_eq!(counts().await, (3, 4), "{is_quiet}");
-        for left in (0..3).rev() {
+        for left in (0..4).rev() {
+            let counts = counts().await;
+            match sample_at {
+                None => assert_eq!(counts, (10 + left, 0, 1, 1), "{is_quiet}"),
+                _ => assert_eq!(counts.0, 10, "{is_quiet}: {counts:?}"),
+            }
             drop(streams.pop());
-            assert_eq!(counts().await, (left, left + 1), "{is_quiet}");
         }
+    }
+}
+
+/// Streams that send nothing: nobody polls them before there is something to send.
+fn fill_with_silent_streams(admission: &Admission, count: usize) -> JoinSet<()> {
+    let stream = |admission: Admission| async move {
+        let answer = service_fn(async |_: Request<Empty<Bytes>>| {
+            Ok::<_, Infallible>(Response::new(StreamBody::new(stream::pending::<Result<Frame<Bytes>, Infallible>>())))
+        });
+        let answer = AdmissionLayer::new(&admission).layer(answer).oneshot(Request::new(Empty::new())).await.unwrap();
+        assert!(answer.status().is_success());
+        answer.into_body().collect().await.ok();
+    };
+    (0..count).map(|_| stream(admission.clone())).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_full_of_silent_streams_serves_calls_once_these_outlast_their_callers() {
+    let admission = Admission::builder().patience(PATIENCE).build().unwrap();
+    let streams = fill_with_silent_streams(&admission, 20);
+    sleep(PATIENCE * 9 / 10).await;
+    assert!(admission.try_admit(Ticket::new()).is_err(), "they may be answers that come slowly");
+    sleep(PATIENCE / 5).await;
+    assert!(admission.try_admit(Ticket::new()).is_ok());
+    let most = Admission::builder().patience(PATIENCE).limit(TwoPoint::new().max(20)).build().unwrap();
+    let (all, _full) = (most.snapshot().limit, fill_with_silent_streams(&most, 20));
+    sleep(PATIENCE * 2).await;
+    assert!(all == 20 && most.try_admit(Ticket::new()).is_err(), "the largest limit bounds these as well");
+    drop(streams);
+    sleep(PATIENCE).await;
+    assert_eq!(admission.snapshot().in_flight, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn slots_on_top_of_a_limit_come_and_go_with_the_law_of_a_reload() {
+    let (admission, _) = handle(Some(PATIENCE), false).await;
+    let _streams = fill_with_silent_streams(&admission, 5);
+    sleep(PATIENCE * 2).await;
+    for (hears_heads, limit) in [(false, 15), (true, 10), (false, 15)] {
+        let law = Limit::per_sample(Notes(Arc::default(), hears_heads));
+        admission.reload(Admission::builder().limit(law).patience(PATIENCE)).unwrap();
+        assert_eq!(admission.snapshot().limit, limit);
     }
 }
 

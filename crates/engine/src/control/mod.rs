@@ -28,6 +28,10 @@ pub(crate) struct Controller {
     panics: u64,
     /// The last time that the law moved the limit, if it ever did.
     last_move: Option<Move>,
+    /// Answers that outlast the deadline of their callers. A law that learns hold times is not told of them, since how long they go
+    /// on says nothing of the server: they have slots on top of its limit, up to the largest that it may have.
+    outlasting: usize,
+    learns_hold_times: bool,
     /// Whether a request was refused since the last sample although slots were free.
     refused: bool,
     pauses: Pauses,
@@ -81,10 +85,12 @@ impl Controller {
         let mut shadow_law = ShadowLaw::default();
         shadow_law.replace(shadow);
         Self {
+            learns_hold_times: law.learns_hold_times(),
             law,
             one_in: None,
             panics: 0,
             last_move: None,
+            outlasting: 0,
             refused: false,
             pauses: Pauses::default(),
             shadow: shadow_law,
@@ -107,13 +113,29 @@ impl Controller {
         }
         self.last_move = None;
         self.pauses = Pauses::default();
+        self.learns_hold_times = law.learns_hold_times();
         self.law = law;
         self.shadow.replace(shadow);
     }
 
     /// Returns the limit: at least 1, whatever the law says.
     pub(crate) fn limit(&self) -> usize {
-        self.law.limit().max(1)
+        self.with_outlasting(self.law.limit())
+    }
+
+    fn with_outlasting(&self, limit: usize) -> usize {
+        let limit = limit.max(1);
+        limit.saturating_add(self.outlasting()).min(self.law.max_limit().max(limit))
+    }
+
+    /// Notes how many answers outlast the deadline of their callers; returns whether that is another number than before.
+    pub(crate) const fn note_outlasting(&mut self, outlasting: usize) -> bool {
+        std::mem::replace(&mut self.outlasting, outlasting) != outlasting
+    }
+
+    /// Returns how many slots are on top of the limit of the law.
+    pub(crate) fn outlasting(&self) -> usize {
+        if self.learns_hold_times { self.outlasting } else { 0 }
     }
 
     /// Returns one in how many requests has to be timed while all is quiet.
@@ -126,11 +148,12 @@ impl Controller {
     /// Gives both laws a sample; returns what that means for the limit that is in force.
     pub(crate) fn sample(&mut self, sample: &Sample, in_force: usize) -> Step {
         self.shadow.learn(sample);
-        let Some((limit, basis)) = step(&mut *self.law, sample, in_force) else {
+        let known = in_force.saturating_sub(self.outlasting());
+        let Some((limit, basis)) = step(&mut *self.law, sample, known) else {
             self.panics += 1;
             return Step::Panicked;
         };
-        let limit = limit.max(1);
+        let limit = self.with_outlasting(limit);
         if limit == in_force {
             return Step::Same;
         }
@@ -142,6 +165,7 @@ impl Controller {
     /// in force; `NEVER`, if it ends one.
     #[inline]
     pub(crate) fn pause(&mut self, sample: &Sample, was_answered: bool, in_force: usize) -> Option<Timestamp> {
+        let in_force = in_force.saturating_sub(self.outlasting());
         let Self { pauses, law, .. } = self;
         pauses.learn(sample, was_answered, || {
             let state = catch_unwind(AssertUnwindSafe(|| law.state())).ok()?;

@@ -90,13 +90,13 @@ pub struct Sample {
     /// Round-trip time; `None` where only the outcome counts: an overload that shows in the trailers, and a request that was given
     /// up in the first half of the time until its deadline.
     pub rtt: Option<Duration>,
-    /// Requests in flight when this one was admitted, itself included.
+    /// Requests in flight when this one was admitted, itself included. Here and below those are left out of which a law that
+    /// [learns hold times](LimitAlgorithm::learns_hold_times) is not told: answers that outlast the deadline of their callers.
     pub in_flight: usize,
     /// Requests in flight when the sample was taken, this one included.
     pub running: usize,
     /// Requests of these whose samples were taken before: their answers have begun, and they hold their slots until their bodies
-    /// end. A mean round-trip time up to the head, times the part of those that run for each that has no sample yet, is the mean
-    /// time for which a slot is held.
+    /// end.
     pub answering: usize,
     /// How it ended; never [`Outcome::Ignore`]. An answer that came after the deadline of its request counts as
     /// [`Outcome::Cancelled`], where the deadline is known.

@@ -20,6 +20,7 @@ impl Engine {
             "room in the line and a waiter at the gate coexist"
         );
         assert!(self.answering.0 <= self.capacity.running(), "what was observed and goes on has a slot");
+        assert!(self.outlasting.0 <= self.answering.0, "what outlasts its caller was observed");
         let binds = self.lifecycle.mode() == Mode::Enforce;
         assert!(binds || self.queue.is_empty(), "no request waits for what doesn't bind");
     }

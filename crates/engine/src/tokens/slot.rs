@@ -126,6 +126,11 @@ impl Slot {
         is_observed && self.is_within_limit() && self.ttl().is_none()
     }
 
+    /// Whether it was sampled at the deadline of its caller, and goes on.
+    pub(crate) fn outlasts_caller(&self) -> bool {
+        self.is_answering() && self.deadline == Timestamp::MET
+    }
+
     /// Returns the sample of a request that ends now, while `running` requests run, itself included.
     #[inline]
     pub(crate) fn sample(&self, end: Timestamp, outcome: Outcome, running: u32) -> RequestSample {

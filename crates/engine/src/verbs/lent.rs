@@ -152,12 +152,17 @@ impl Engine {
         let marks = if is_observed { slot.marks.with(Marks::OBSERVED) } else { slot.marks };
         let slot = Slot { deadline, marks, ..slot };
         self.answering.0 += usize::from(slot.is_answering());
+        if slot.outlasts_caller() {
+            self.outlasting.0 += 1;
+            self.refit();
+        }
         slot
     }
 
-    /// Notes how many requests on lent slots were observed and go on.
-    pub fn note_lent_answering(&mut self, count: usize) {
-        self.answering.1 = count;
+    /// Notes how many requests on lent slots were observed and go on, and how many of these outlast the deadline of their callers.
+    pub fn note_lent_answering(&mut self, answering: usize, outlasting: usize) {
+        (self.answering.1, self.outlasting.1) = (answering, outlasting);
+        self.refit();
     }
 }
 

@@ -21,11 +21,33 @@ impl Engine {
         }
         slot.marks = slot.marks.with(Marks::OBSERVED);
         let now = self.advance(now);
+        if slot.outlasts_caller() {
+            self.outlasting.0 += 1;
+            self.refit();
+            self.dispatch(now);
+        }
         // Where the slot is not counted or was taken back, another label may have its number now.
         let is_kept = slot.is_counted() && !slot.ttl().is_some_and(|ttl| self.slot_ttl.is_expired(ttl));
         let (label, metrics) = (if is_kept { slot.label } else { LabelId::DEFAULT }, self.label_metrics_of(slot));
         self.learn_one(now, &slot.sample(now, outcome, 0), now.since(slot.start), label, metrics);
         self.answering.0 += usize::from(slot.is_answering());
+    }
+
+    /// Notes that a request that was observed does not go on.
+    pub(super) fn note_end_of(&mut self, slot: &Slot) {
+        self.answering.0 -= usize::from(slot.is_answering());
+        if slot.outlasts_caller() {
+            self.outlasting.0 -= 1;
+            self.refit();
+        }
+    }
+
+    /// Has the limit follow the answers that outlast the deadline of their callers.
+    pub(super) fn refit(&mut self) {
+        let outlasting = self.outlasting.0 + self.outlasting.1;
+        if self.controller.note_outlasting(outlasting) {
+            self.capacity.resize(self.controller.limit());
+        }
     }
 
     /// Notes that the answer to a request begins in time: no later end of it comes too late.
@@ -90,7 +112,7 @@ impl Engine {
     pub fn abandon(&mut self, now: Timestamp, slot: &mut Slot, outcome: Outcome) -> AbandonedKind {
         self.observe(now, slot, outcome);
         if slot.is_counted() && !slot.marks.has(Marks::ABANDONED) {
-            self.answering.0 -= usize::from(slot.is_answering());
+            self.note_end_of(slot);
             slot.marks = slot.marks.with(Marks::ABANDONED);
             self.capacity.note_abandoned(slot.partition, 1);
         }
@@ -142,7 +164,9 @@ impl Engine {
         let running = if running == 0 { self.capacity.running() } else { running as usize };
         let (in_flight, refused) = (in_flight as usize, self.controller.take_refused());
         let was_answered = sample.outcome == Outcome::Success;
-        let answering = self.answering.0 + self.answering.1;
+        let beside = self.controller.outlasting();
+        let [in_flight, running] = [in_flight, running].map(|all| all.saturating_sub(beside).max(1));
+        let answering = (self.answering.0 + self.answering.1).saturating_sub(beside);
         let sample = Sample { start, end: now, rtt, in_flight, running, answering, outcome, refused, weight };
         self.obey_law(&sample, was_answered);
     }

@@ -70,7 +70,7 @@ impl Engine {
     /// Gives a slot back, once.
     pub fn finish(&mut self, now: Timestamp, slot: &mut Slot) {
         let (is_counted, within_limit, holder) = (slot.is_counted(), slot.is_within_limit(), slot.holder());
-        self.answering.0 -= usize::from(slot.is_answering());
+        self.note_end_of(slot);
         slot.marks = slot.marks.without(Marks::COUNTED.with(Marks::IN_SHADOW));
         if !is_counted {
             return self.leave_shadow(&holder);

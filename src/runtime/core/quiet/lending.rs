@@ -6,6 +6,7 @@ use super::{
     BATCH, Lanes, LentSlot, MOST_LENT, NUMBERS, Ordering, RING, RingSample, SampleRing,
     labelled::key_of,
     loan::{Loan, loans, settle_partition, share_out},
+    low,
 };
 use crate::{
     Outcome, Timestamp,
@@ -147,7 +148,8 @@ impl Lending {
     }
 
     fn collect_all(&mut self, lanes: &Lanes, engine: &mut Engine) {
-        engine.note_lent_answering(lanes.answering.load(Ordering::Relaxed) as usize);
+        let answering = lanes.answering.load(Ordering::Relaxed);
+        engine.note_lent_answering(low(answering) as usize, (answering >> 32) as usize);
         for (lane, loan) in lanes.all().zip(&mut self.loans) {
             let (observed, left) = lane.told();
             if (observed, left) != (loan.read_at_head, loan.read_at_end) {

@@ -69,6 +69,11 @@ impl LentSlot {
         is_in_time.then_some(deadline)
     }
 
+    /// Returns what it counts for in [`Lanes::answering`](super::Lanes), once it was observed.
+    pub(super) const fn answering(&self) -> u64 {
+        1 | ((self.deadline_us == MET) as u64) << 32
+    }
+
     #[inline]
     fn place(&self) -> u32 {
         let [low, middle, high] = self.place;

@@ -249,7 +249,7 @@ impl Lanes {
     #[inline]
     fn note_end(&self, slot: &LentSlot) {
         if slot.is_observed {
-            self.answering.fetch_sub(1, Ordering::Relaxed);
+            self.answering.fetch_sub(slot.answering(), Ordering::Relaxed);
         }
     }
 
@@ -258,7 +258,7 @@ impl Lanes {
     pub(in crate::runtime) fn observe(&self, slot: &mut LentSlot, end: Timestamp, outcome: Outcome) -> Next {
         let Some(lane) = self.lane(slot) else { return Next::Recall };
         slot.is_observed = true;
-        self.answering.fetch_add(1, Ordering::Relaxed);
+        self.answering.fetch_add(slot.answering(), Ordering::Relaxed);
         let seen = lane.state.look();
         let number = low(lane.observed.fetch_add(1, Ordering::AcqRel));
         let is_plain = !slot.is_timed() && outcome == Outcome::Success;

@@ -244,16 +244,15 @@ impl Cohort {
         let samples = timed + unfinished;
         let rtt = (self.sum + unfinished * age) / samples;
         let square = (self.squares + unfinished * age * age) / samples;
-        // Little's law: where as many slots again are held by answers that have begun, each is held for twice as long.
-        let held = (self.concurrency / (self.concurrency - self.answering).max(all)).max(1.0);
         Some(Point {
-            concurrency: self.concurrency / all,
-            rtt: rtt.max(1.0) * held * timed / f64::from(self.answered.max(1)),
-            pace: rtt.max(1.0) * held,
+            concurrency: (self.concurrency - self.answering).max(all) / all,
+            counted: self.concurrency / all,
+            rtt: rtt.max(1.0) * timed / f64::from(self.answered.max(1)),
+            pace: rtt.max(1.0),
             answer: self.answers / f64::from(self.answered.max(1)),
             answered: f64::from(self.answered) / timed,
             finished: self.timed,
-            at_least: held * self.sum / f64::from(self.answered.max(1)),
+            at_least: self.sum / f64::from(self.answered.max(1)),
             scatter: (square / (rtt * rtt).max(1.0) - 1.0).max(0.0),
             samples,
             saturation: f64::from(self.saturated) / all,

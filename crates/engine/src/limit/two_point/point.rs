@@ -8,8 +8,9 @@ use crate::Timestamp;
 /// Latency at one level of concurrency.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Point {
-    /// Mean requests in flight.
+    /// Mean requests in flight whose samples were not taken before, and mean requests in flight that the limit counts.
     pub(super) concurrency: f64,
+    pub(super) counted: f64,
     /// Time of a slot that one answer takes, in nanoseconds: the mean round-trip time where all are answered.
     pub(super) rtt: f64,
     /// Mean time that a slot was taken, answered or not, and mean round-trip time of the answered requests.
@@ -67,6 +68,7 @@ impl Point {
         let mix = |a: f64, b: f64| a + (b - a) * part;
         Self {
             concurrency: mix(self.concurrency, newer.concurrency),
+            counted: mix(self.counted, newer.counted),
             rtt: mix(self.rtt, newer.rtt),
             scatter: mix(self.scatter, newer.scatter),
             samples: 1.0 / ((1.0 - part).powi(2) / self.samples + part.powi(2) / newer.samples),

@@ -26,8 +26,9 @@ impl TwoPoint {
     /// Returns the limit under which half of what ran runs, which may be less than half of the limit.
     pub(super) fn probed_limit(&self) -> f64 {
         // Behind caps, half of the limit is half of what runs.
-        let running = self.high.filter(|high| !high.is_by_shares()).map_or(self.limit, |high| high.concurrency);
-        (running.min(self.limit) / 2.0).ceil().min(self.limit.floor() - 1.0)
+        let high = self.high.filter(|high| !high.is_by_shares());
+        let (running, waits) = high.map_or((self.limit, 1.0), |high| (high.counted, high.concurrency / high.counted));
+        (running.min(self.limit) * (1.0 - waits / 2.0)).ceil().min(self.limit.floor() - 1.0)
     }
 
     /// Asks for a lower point. A probe that brought none that can be compared is not repeated at once.

@@ -109,7 +109,7 @@ impl TwoPoint {
             .filter(|high| (high.concurrency / point.concurrency).ln().abs() < SAME);
         if point.saturation.max(point.refused) < SOME_DEMAND {
             // The server is not at its limit: a lull, which is a lower point for free if it is low enough.
-            let is_far = point.concurrency < 0.75 * self.limit;
+            let is_far = point.counted < 0.75 * self.limit;
             if is_far && self.rules.has(Rule::Lull) {
                 self.low = Some(point);
             }
@@ -262,7 +262,7 @@ impl TwoPoint {
             Move::Double(growth(2.0))
         } else if g * margin < LOW_ENOUGH && settled {
             // Behind shares of the limit twice what runs is enough, unless it is plain that the server is idle.
-            let is_enough = high.is_by_shares() && self.limit >= high.concurrency * ROOM && g * margin > FLAT;
+            let is_enough = high.is_by_shares() && self.limit >= high.counted * ROOM && g * margin > FLAT;
             if is_enough { Move::Settle } else { Move::Grow(growth((TARGET / g).powf(GAIN).min(2.0))) }
         } else if !comparison.is_above(high_enough, errors) {
             let is_unsure = high.cohorts >= STOOD && comparison.error > UNSURE && self.rules.has(Rule::Doubt);
@@ -282,7 +282,7 @@ impl TwoPoint {
     /// reject more. Behind shares of the limit there is no such bound: room comes by the share only.
     fn room(&self, high: &Point) -> Move {
         let is_slower = self.low.is_some_and(|low| high.rtt > low.rtt * TARGET);
-        let is_enough = self.limit >= high.concurrency * ROOM && !high.is_by_shares();
+        let is_enough = self.limit >= high.counted * ROOM && !high.is_by_shares();
         if is_slower || is_enough { Move::Stay } else { Move::MakeRoom }
     }
 

@@ -4,6 +4,7 @@ mod cohort;
 mod culprit;
 mod patience;
 mod probe;
+mod streams;
 
 use std::{fmt::Write as _, time::Duration};
 
@@ -125,7 +126,7 @@ fn point(concurrency: f64, seconds: f64) -> Point {
     let mut cohort = Cohort::open(Timestamp::ZERO, 0, 1, false, Habit::default(), Rules::ALL);
     let mut sample = Sample::new(Timestamp::ZERO, Duration::from_secs_f64(seconds), 1, Outcome::Success);
     sample.running = 1;
-    Point { concurrency, ..cohort.add(&sample, 1).unwrap() }
+    Point { concurrency, counted: concurrency, ..cohort.add(&sample, 1).unwrap() }
 }
 
 /// A point of so many samples, whose requests scatter by this relative variance.
