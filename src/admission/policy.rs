@@ -25,9 +25,15 @@ pub enum ReleaseAt {
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum SampleAt {
-    /// When the response body ends, when its caller leaves, or with the first frame after the [deadline](Deadline) of a caller
-    /// that still reads: the first of these counts. The sample has the outcome of the head, and the time up to there. A limit
+    /// When the response body ends, when its caller leaves, or at the [deadline](Deadline) of a caller that still reads: the first
+    /// of these counts. The sample has the outcome of the head, and the time up to there. A limit
     /// counts slots, so a law wants to know for how long an answer holds a slot.
+    ///
+    /// An answer that outlasts the deadline of its caller is a stream: how long it goes on says nothing of the server. So from then on
+    /// its slot is on top of the limit, where the law [learns hold times](crate::limit::LimitAlgorithm::learns_hold_times), up to
+    /// the largest limit that the law [may set](crate::limit::LimitAlgorithm::max_limit). Caps, partitions and a fixed limit count it
+    /// to its end. Where a client takes nothing from its socket, or the runtime has no timers, the deadline is noticed with the next
+    /// frame.
     ///
     /// Of a short body, a head that came too late and one that tells of an overload the sample is taken at the head. The same
     /// holds for each head where neither a deadline nor the [patience](crate::AdmissionBuilder::patience) of callers is known, and

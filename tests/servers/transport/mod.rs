@@ -4,6 +4,7 @@ mod half_closed;
 mod messages;
 mod refused;
 mod resets;
+mod silent_streams;
 mod slow_readers;
 mod upgrades;
 

@@ -90,8 +90,8 @@ pub struct Sample {
     /// Round-trip time; `None` where only the outcome counts: an overload that shows in the trailers, and a request that was given
     /// up in the first half of the time until its deadline.
     pub rtt: Option<Duration>,
-    /// Requests in flight when this one was admitted, itself included. Here and below those are left out of which a law that
-    /// [learns hold times](LimitAlgorithm::learns_hold_times) is not told: answers that outlast the deadline of their callers.
+    /// Requests in flight when this one was admitted, itself included. Here and below, a law that
+    /// [learns hold times](LimitAlgorithm::learns_hold_times) is not told of answers that outlast the deadline of their callers.
     pub in_flight: usize,
     /// Requests in flight when the sample was taken, this one included.
     pub running: usize,
@@ -225,6 +225,9 @@ pub trait LimitAlgorithm: fmt::Debug + Send {
     /// callers wait: see [`SampleAt::BodyEndOrDeadline`][hold]. Laws don't unless they say otherwise: a law that compares with a
     /// threshold, or with the shortest time that it saw, would take a slow reader for an overload. A shadow law hears the same
     /// samples as the law. Asked when a handle is built, and after each reload.
+    ///
+    /// Answers that outlast the deadline of their callers have slots on top of the limit of such a law, up to
+    /// [`max_limit`](Self::max_limit), and samples leave them out.
     ///
     /// [hold]: https://docs.rs/tower-admission/latest/tower_admission/policy/enum.SampleAt.html
     fn learns_hold_times(&self) -> bool {

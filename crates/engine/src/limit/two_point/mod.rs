@@ -36,9 +36,10 @@
 //! The `n` that belongs to it is the mean of what a request met when it came and what it left behind. While a limit
 //! moves, these differ, and most of its time a request spends in between.
 //!
-//! Where an answer holds its slot for longer than its sample says (a stream that outlasts its caller's deadline, work that was
-//! handed on), the same law of Little corrects the mean: if twice as many requests run as have no sample yet, each slot is held
-//! for twice as long.
+//! Requests whose samples were taken before and that go on, as bodies do where samples are taken at heads, are no part of `n`. They
+//! came with the requests of some time ago: to correct `R` by their number, as the law of Little does for a steady state, takes
+//! streams that pile up for a crowd: where one call in ten was an idle stream of ten seconds, a server at half of its capacity answered
+//! 8 % of it.
 //!
 //! # Latency that callers don't notice
 //!

@@ -285,8 +285,8 @@ where
 pub mod time {
     use std::{
         future::{Future, poll_fn},
-        pin::pin,
-        task::{Poll, Waker},
+        pin::{Pin, pin},
+        task::{Context, Poll, Waker},
         time::Duration,
     };
 
@@ -311,23 +311,38 @@ pub mod time {
         due.into_iter().for_each(|(_, waker)| waker.wake());
     }
 
-    pub fn sleep_until(at: Instant) -> impl Future<Output = ()> {
+    pub fn sleep_until(at: Instant) -> Sleep {
         sleep(at.saturating_duration_since(Instant::now()))
     }
 
-    pub fn sleep(time: Duration) -> impl Future<Output = ()> {
+    pub fn sleep(time: Duration) -> Sleep {
         crate::explore::step();
-        let until = Instant::now().checked_add(time);
-        poll_fn(move |cx| {
-            let Some(until) = until else { return Poll::Pending };
+        Sleep(Instant::now().checked_add(time))
+    }
+
+    /// The end of a wait, if it has one.
+    #[derive(Debug)]
+    pub struct Sleep(Option<Instant>);
+
+    impl Sleep {
+        pub fn is_elapsed(&self) -> bool {
+            self.0.is_some_and(|until| Instant::now() >= until)
+        }
+    }
+
+    impl Future for Sleep {
+        type Output = ();
+
+        fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+            let Some(until) = self.0 else { return Poll::Pending };
             let mut timers = TIMERS.lock().expect("no thread panicked");
-            if Instant::now() >= until {
+            if self.is_elapsed() {
                 return Poll::Ready(());
             }
             timers.retain(|(_, known)| !known.will_wake(cx.waker()));
             timers.push((until, cx.waker().clone()));
             Poll::Pending
-        })
+        }
     }
 
     #[derive(Debug)]
