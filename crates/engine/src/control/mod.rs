@@ -134,7 +134,7 @@ impl Controller {
     }
 
     /// Returns how many slots are on top of the limit of the law.
-    pub(crate) fn outlasting(&self) -> usize {
+    fn outlasting(&self) -> usize {
         if self.learns_hold_times { self.outlasting } else { 0 }
     }
 
@@ -147,9 +147,18 @@ impl Controller {
 
     /// Gives both laws a sample; returns what that means for the limit that is in force.
     pub(crate) fn sample(&mut self, sample: &Sample, in_force: usize) -> Step {
+        let outlasting = self.outlasting();
+        let beside = |all: usize| all.saturating_sub(outlasting);
+        let without;
+        let sample = if outlasting == 0 {
+            sample
+        } else {
+            let [in_flight, running] = [sample.in_flight, sample.running].map(|all| beside(all).max(1));
+            without = Sample { in_flight, running, answering: beside(sample.answering), ..sample.clone() };
+            &without
+        };
         self.shadow.learn(sample);
-        let known = in_force.saturating_sub(self.outlasting());
-        let Some((limit, basis)) = step(&mut *self.law, sample, known) else {
+        let Some((limit, basis)) = step(&mut *self.law, sample, beside(in_force)) else {
             self.panics += 1;
             return Step::Panicked;
         };

@@ -164,9 +164,7 @@ impl Engine {
         let running = if running == 0 { self.capacity.running() } else { running as usize };
         let (in_flight, refused) = (in_flight as usize, self.controller.take_refused());
         let was_answered = sample.outcome == Outcome::Success;
-        let beside = self.controller.outlasting();
-        let [in_flight, running] = [in_flight, running].map(|all| all.saturating_sub(beside).max(1));
-        let answering = (self.answering.0 + self.answering.1).saturating_sub(beside);
+        let answering = self.answering.0 + self.answering.1;
         let sample = Sample { start, end: now, rtt, in_flight, running, answering, outcome, refused, weight };
         self.obey_law(&sample, was_answered);
     }
