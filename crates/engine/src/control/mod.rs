@@ -125,17 +125,13 @@ impl Controller {
 
     fn with_outlasting(&self, limit: usize) -> usize {
         let limit = limit.max(1);
-        limit.saturating_add(self.outlasting()).min(self.law.max_limit().max(limit))
+        limit.saturating_add(self.outlasting).min(self.law.max_limit().max(limit))
     }
 
-    /// Notes how many answers outlast the deadline of their callers; returns whether that is another number than before.
+    /// Notes how many answers outlast the deadline of their callers; returns whether that moves the limit.
     pub(crate) const fn note_outlasting(&mut self, outlasting: usize) -> bool {
+        let outlasting = if self.learns_hold_times { outlasting } else { 0 };
         std::mem::replace(&mut self.outlasting, outlasting) != outlasting
-    }
-
-    /// Returns how many slots are on top of the limit of the law.
-    fn outlasting(&self) -> usize {
-        if self.learns_hold_times { self.outlasting } else { 0 }
     }
 
     /// Returns one in how many requests has to be timed while all is quiet.
@@ -147,22 +143,28 @@ impl Controller {
 
     /// Gives both laws a sample; returns what that means for the limit that is in force.
     pub(crate) fn sample(&mut self, sample: &Sample, in_force: usize) -> Step {
-        let outlasting = self.outlasting();
-        let beside = |all: usize| all.saturating_sub(outlasting);
-        let without;
-        let sample = if outlasting == 0 {
-            sample
-        } else {
-            let [in_flight, running] = [sample.in_flight, sample.running].map(|all| beside(all).max(1));
-            without = Sample { in_flight, running, answering: beside(sample.answering), ..sample.clone() };
-            &without
-        };
+        match self.outlasting {
+            0 => self.learn(sample, in_force, 0),
+            outlasting => self.learn_without(sample, in_force, outlasting),
+        }
+    }
+
+    #[cold]
+    fn learn_without(&mut self, sample: &Sample, in_force: usize, outlasting: usize) -> Step {
+        let [in_flight, running] = [sample.in_flight, sample.running].map(|it| it.saturating_sub(outlasting).max(1));
+        let answering = sample.answering.saturating_sub(outlasting);
+        self.learn(&Sample { in_flight, running, answering, ..sample.clone() }, in_force, outlasting)
+    }
+
+    #[expect(clippy::inline_always, reason = "measured: nearly always nothing outlasts its caller")]
+    #[inline(always)]
+    fn learn(&mut self, sample: &Sample, in_force: usize, outlasting: usize) -> Step {
         self.shadow.learn(sample);
-        let Some((limit, basis)) = step(&mut *self.law, sample, beside(in_force)) else {
+        let Some((limit, basis)) = step(&mut *self.law, sample, in_force.saturating_sub(outlasting)) else {
             self.panics += 1;
             return Step::Panicked;
         };
-        let limit = self.with_outlasting(limit);
+        let limit = if outlasting == 0 { limit.max(1) } else { self.with_outlasting(limit) };
         if limit == in_force {
             return Step::Same;
         }
@@ -174,12 +176,12 @@ impl Controller {
     /// in force; `NEVER`, if it ends one.
     #[inline]
     pub(crate) fn pause(&mut self, sample: &Sample, was_answered: bool, in_force: usize) -> Option<Timestamp> {
-        let in_force = in_force.saturating_sub(self.outlasting());
-        let Self { pauses, law, .. } = self;
+        let Self { pauses, law, outlasting, .. } = self;
         pauses.learn(sample, was_answered, || {
             let state = catch_unwind(AssertUnwindSafe(|| law.state())).ok()?;
             // A limit that never moves is as it was set. Of a law that tells no bounds it is not known what is least.
             let (min, _) = state.bounds().filter(|(min, max)| min < max && state.reference() != Reference::Nothing)?;
+            let in_force = in_force.saturating_sub(*outlasting);
             (in_force <= min.max(1)).then_some(in_force)
         })
     }

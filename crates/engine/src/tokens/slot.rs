@@ -128,7 +128,7 @@ impl Slot {
 
     /// Whether it was sampled at the deadline of its caller, and goes on.
     pub(crate) fn outlasts_caller(&self) -> bool {
-        self.is_answering() && self.deadline == Timestamp::MET
+        self.deadline == Timestamp::MET && self.is_answering()
     }
 
     /// Returns the sample of a request that ends now, while `running` requests run, itself included.

@@ -105,6 +105,7 @@ impl Engine {
         self.controller.replace(law, shadow);
         self.controller.note_settings(time_one_in, queue.default_deadline);
         let added = self.capacity.replace(partitions);
+        self.refit();
         self.capacity.resize(self.controller.limit());
         self.queue.replace(self.capacity.len(), queue);
         self.slot_ttl.replace(time_to_live);

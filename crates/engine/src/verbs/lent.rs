@@ -161,8 +161,10 @@ impl Engine {
 
     /// Notes how many requests on lent slots were observed and go on, and how many of these outlast the deadline of their callers.
     pub fn note_lent_answering(&mut self, answering: usize, outlasting: usize) {
-        (self.answering.1, self.outlasting.1) = (answering, outlasting);
-        self.refit();
+        self.answering.1 = answering;
+        if std::mem::replace(&mut self.outlasting.1, outlasting) != outlasting {
+            self.refit();
+        }
     }
 }
 

@@ -35,14 +35,17 @@ impl Engine {
 
     /// Notes that a request that was observed does not go on.
     pub(super) fn note_end_of(&mut self, slot: &Slot) {
-        self.answering.0 -= usize::from(slot.is_answering());
-        if slot.outlasts_caller() {
-            self.outlasting.0 -= 1;
-            self.refit();
+        if slot.is_answering() {
+            self.answering.0 -= 1;
+            if slot.outlasts_caller() {
+                self.outlasting.0 -= 1;
+                self.refit();
+            }
         }
     }
 
     /// Has the limit follow the answers that outlast the deadline of their callers.
+    #[cold]
     pub(super) fn refit(&mut self) {
         let outlasting = self.outlasting.0 + self.outlasting.1;
         if self.controller.note_outlasting(outlasting) {
