@@ -266,6 +266,9 @@ impl Replay {
             None if verb == "overload" => self.engine.observe_late_overload(now, request),
             None => {}
         }
+        if verb == "observe" {
+            self.engine.go_on(now);
+        }
         if verb == "finish"
             && let Some(request) = self.requests.remove(&id)
         {

@@ -110,6 +110,11 @@ impl ReplayEngine {
         }
     }
 
+    /// Notes that a request goes on after its outcome was taken.
+    pub fn go_on(&mut self, now: Timestamp) {
+        self.engine.go_on(now);
+    }
+
     /// Takes the outcome of a request that runs and is given up, while its work may go on.
     pub fn abandon(&mut self, now: Timestamp, request: &mut ReplayRequest, outcome: Outcome) {
         if let Stage::Runs(slot) = &mut request.0 {

@@ -112,6 +112,7 @@ impl State {
         let Some(slot) = self.slots.get_mut(number) else { return };
         note!(self, Step::Observe { slot: slot.fingerprint(), outcome });
         self.engine.observe(now, slot, outcome);
+        self.engine.go_on(now);
     }
 
     /// Notes that the answer to a request begins. Returns the deadline of the caller, if there is one and it has not passed by this

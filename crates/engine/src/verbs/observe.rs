@@ -21,16 +21,19 @@ impl Engine {
         }
         slot.marks = slot.marks.with(Marks::OBSERVED);
         let now = self.advance(now);
-        if slot.outlasts_caller() {
-            self.outlasting.0 += 1;
-            self.refit();
-            self.dispatch(now);
-        }
         // Where the slot is not counted or was taken back, another label may have its number now.
         let is_kept = slot.is_counted() && !slot.ttl().is_some_and(|ttl| self.slot_ttl.is_expired(ttl));
         let (label, metrics) = (if is_kept { slot.label } else { LabelId::DEFAULT }, self.label_metrics_of(slot));
         self.learn_one(now, &slot.sample(now, outcome, 0), now.since(slot.start), label, metrics);
         self.answering.0 += usize::from(slot.is_answering());
+        self.outlasting.0 += usize::from(slot.outlasts_caller());
+    }
+
+    /// Has the limit follow the answers that outlast the deadline of their callers, after the sample of a request that goes on.
+    pub fn go_on(&mut self, now: Timestamp) {
+        if self.refit() {
+            self.dispatch(now);
+        }
     }
 
     /// Notes that a request that was observed does not go on.
@@ -44,13 +47,13 @@ impl Engine {
         }
     }
 
-    /// Has the limit follow the answers that outlast the deadline of their callers.
-    #[cold]
-    pub(super) fn refit(&mut self) {
-        let outlasting = self.outlasting.0 + self.outlasting.1;
-        if self.controller.note_outlasting(outlasting) {
+    /// The same, and lets no waiter start. Returns whether the limit may have moved.
+    pub(super) fn refit(&mut self) -> bool {
+        let is_moved = self.controller.note_outlasting(self.outlasting.0 + self.outlasting.1);
+        if is_moved {
             self.capacity.resize(self.controller.limit());
         }
+        is_moved
     }
 
     /// Notes that the answer to a request begins in time: no later end of it comes too late.
