@@ -14,7 +14,10 @@ use futures_util::{future::join_all, stream};
 use http::{Request, Response};
 use http_body::Frame;
 use http_body_util::{BodyExt, Empty, Full, StreamBody};
-use tokio::{task::JoinSet, time::sleep};
+use tokio::{
+    task::JoinSet,
+    time::{Instant, sleep},
+};
 use tower::{Layer, ServiceExt, service_fn};
 use tower_admission::{
     Admission, AdmissionLayer, Outcome, Ticket,
@@ -208,6 +211,20 @@ async fn a_server_full_of_silent_streams_serves_calls_once_these_outlast_their_c
     drop(streams);
     sleep(PATIENCE).await;
     assert_eq!(admission.snapshot().in_flight, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiter_gets_the_slot_that_a_stream_leaves_to_calls() {
+    for is_quiet in [false, true] {
+        let (admission, _) = handle(Some(PATIENCE), is_quiet).await;
+        let _streams = fill_with_silent_streams(&admission, 10);
+        sleep(PATIENCE * 9 / 10).await;
+        assert_eq!((admission.snapshot().in_flight, admission.snapshot().limit), (10, 10), "{is_quiet}");
+        let began = Instant::now();
+        let waiter = admission.admit(Ticket::new()).await;
+        assert!(waiter.is_ok() && began.elapsed() < PATIENCE / 5, "{is_quiet}: {waiter:?}, {:?}", began.elapsed());
+        assert_eq!(admission.snapshot().in_flight, 11);
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -152,10 +152,7 @@ impl Engine {
         let marks = if is_observed { slot.marks.with(Marks::OBSERVED) } else { slot.marks };
         let slot = Slot { deadline, marks, ..slot };
         self.answering.0 += usize::from(slot.is_answering());
-        if slot.outlasts_caller() {
-            self.outlasting.0 += 1;
-            self.refit();
-        }
+        self.outlasting.0 += usize::from(slot.outlasts_caller());
         slot
     }
 
@@ -163,7 +160,7 @@ impl Engine {
     pub fn note_lent_answering(&mut self, answering: usize, outlasting: usize) {
         self.answering.1 = answering;
         if std::mem::replace(&mut self.outlasting.1, outlasting) != outlasting {
-            self.refit();
+            self.go_on(self.now);
         }
     }
 }
