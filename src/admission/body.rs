@@ -58,7 +58,7 @@ pub(super) enum Learned {
     Alarm(Pin<Box<Sleep>>),
 }
 
-/// Returns an alarm, unless there are no timers here: a body is told of by its frames then.
+/// Returns an alarm, unless there are no timers here: then the next frame shows that the time has passed.
 #[cold]
 fn alarm(after: Duration) -> Option<Pin<Box<Sleep>>> {
     thread_local! {

@@ -153,7 +153,7 @@ async fn a_stream_is_learned_at_the_deadline_of_a_caller_that_is_still_there_and
     }
 }
 
-/// Answers that outlast their callers have slots on top of the limit, and no law is told of them. The control: a policy by which a
+/// Answers that outlast their callers have slots on top of the limit, and samples leave them out. The control: a policy by which a
 /// body counts from its head on.
 #[tokio::test(start_paused = true)]
 async fn streams_that_outlast_their_callers_take_no_slots_of_the_limit() {
@@ -183,7 +183,7 @@ async fn streams_that_outlast_their_callers_take_no_slots_of_the_limit() {
     }
 }
 
-/// Streams that send nothing: nobody polls them before there is something to send.
+/// Streams that send nothing after their heads, each read by a task of its own.
 fn fill_with_silent_streams(admission: &Admission, count: usize) -> JoinSet<()> {
     let stream = |admission: Admission| async move {
         let answer = service_fn(async |_: Request<Empty<Bytes>>| {

@@ -28,8 +28,8 @@ pub(crate) struct Controller {
     panics: u64,
     /// The last time that the law moved the limit, if it ever did.
     last_move: Option<Move>,
-    /// Answers that outlast the deadline of their callers. A law that learns hold times is not told of them, since how long they go
-    /// on says nothing of the server: they have slots on top of its limit, up to the largest that it may have.
+    /// Answers that outlast the deadline of their callers, where the law learns hold times. How long they go on says nothing of the
+    /// server: so samples leave them out, and they have slots on top of the limit of the law, up to its largest.
     outlasting: usize,
     learns_hold_times: bool,
     /// Whether a request was refused since the last sample although slots were free.

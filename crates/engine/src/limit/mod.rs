@@ -90,8 +90,8 @@ pub struct Sample {
     /// Round-trip time; `None` where only the outcome counts: an overload that shows in the trailers, and a request that was given
     /// up in the first half of the time until its deadline.
     pub rtt: Option<Duration>,
-    /// Requests in flight when this one was admitted, itself included. Here and below, a law that
-    /// [learns hold times](LimitAlgorithm::learns_hold_times) is not told of answers that outlast the deadline of their callers.
+    /// Requests in flight when this one was admitted, itself included. For a law that
+    /// [learns hold times](LimitAlgorithm::learns_hold_times) this and the next two counts leave out answers that outlast their callers.
     pub in_flight: usize,
     /// Requests in flight when the sample was taken, this one included.
     pub running: usize,

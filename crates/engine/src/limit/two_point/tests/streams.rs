@@ -66,7 +66,7 @@ fn in_time(streams: Streams, load: u64, tells: bool) -> u64 {
                 let answering = running.iter().filter(|call| call.is_sampled).count();
                 let outcome = if call.has_head { Outcome::Success } else { Outcome::Cancelled };
                 let sample = Sample::new(at(call.start), at(now).since(at(call.start)), call.in_flight, outcome);
-                // What the engine does: they are not told of, and have slots on top of the limit.
+                // As the controller does: samples leave such streams out, and these have slots on top of the limit.
                 let beside = if tells { answering + usize::from(!ends) } else { 0 };
                 let [in_flight, all] = [call.in_flight, running.len()].map(|all| all.saturating_sub(beside).max(1));
                 let answering = answering.saturating_sub(beside);
