@@ -27,7 +27,7 @@ const LIMIT: usize = 4;
 const PATIENCE: Duration = Duration::from_millis(300);
 
 /// As many subscriptions as there are slots, each with an event and nothing after it. Returns whether a call is answered beside them
-/// within ten times as long as callers wait.
+/// within ten times as long as callers wait. While no stream outlasts them none is, as the control shows.
 async fn is_served_beside(version: Version, sample_at: SampleAt) -> bool {
     let law = TwoPoint::new().initial(LIMIT).max(LIMIT * 4);
     let (admission, probe) = (Admission::builder().patience(PATIENCE).limit(law).build().unwrap(), Probe::open());
@@ -45,7 +45,6 @@ async fn is_served_beside(version: Version, sample_at: SampleAt) -> bool {
         assert_eq!(answer.status(), 200);
         readers.push((client, answer));
     }
-    assert_eq!(get_once(server.address, version, "/".to_owned()).await, 503, "{version:?}: all slots are taken");
     let served =
         eventually_async("a call is served", async || get_once(server.address, version, "/".to_owned()).await == 200);
     let is_served = tokio::time::timeout(PATIENCE * 10, served).await.is_ok();

@@ -47,7 +47,7 @@ impl Engine {
         }
     }
 
-    /// The same, and lets no waiter start. Returns whether the limit may have moved.
+    /// Has the limit follow those answers, and lets no waiter start. Returns whether it may have moved.
     pub(super) fn refit(&mut self) -> bool {
         let is_moved = self.controller.note_outlasting(self.outlasting.0 + self.outlasting.1);
         if is_moved {
