@@ -7,12 +7,15 @@
 //! # Requests that have not finished
 //!
 //! An arithmetic mean without them is too low: where one request in ten takes thirty times as long as the rest, most of
-//! the mean comes from those. So unfinished requests count too, by a guess of their times. Where all requests take
-//! about the same time, an unfinished request started last. It will take as long as the others, and longer by their
-//! relative variance (a request that is met while running is a long one more often than a short one). Where some
-//! requests take much longer, an unfinished request is one of those and may have started at any time: halfway through
-//! the time when members started, and now is the soonest that it ends. Other cases lie in between. To take halfway for
-//! all of them makes a queue look slow and half of a queue even slower, which is the comparison that the law lives by.
+//! the mean comes from those. So unfinished requests count too, by what is known of their times. For how long they have run is known,
+//! all together: each sample says how many members ran since the last one, and takes its own time with it. How long they go on is not
+//! known. Where all requests take about the same time, they end when they have run for that long; where times are exponential,
+//! they go on for a mean time, however long they have run. In between their relative variance says how much of it, and where some
+//! requests take much longer than most, it says more than a mean.
+//!
+//! To guess when they started instead, from the time for which members started, feeds on itself: one request of two that run, taken for
+//! as old as half of a cohort, is a slow one; for slow ones a cohort takes longer, and the next one looks older. On a pool that had its
+//! workers back a limit of two slots stayed for half a minute, with 15 to 40 % of the requests answered where all could have been.
 //!
 //! # Requests that were cut short
 //!
@@ -36,8 +39,6 @@ use crate::{Outcome, Timestamp, nanos};
 #[derive(Clone, Debug)]
 pub(super) struct Cohort {
     opened: Timestamp,
-    /// Time when none of its members ran last: a member that runs started later.
-    quiet: Timestamp,
     /// Time from which on requests belong to a later cohort.
     closed: Option<Timestamp>,
     wanted: u32,
@@ -50,12 +51,17 @@ pub(super) struct Cohort {
     finished: u32,
     /// Finished requests that started after the cohort was closed.
     later: u32,
+    /// For how many nanoseconds the members that run have run, all together, and how many these are, at the time of a sample.
+    ages: f64,
+    running: u32,
+    heard: Timestamp,
     /// Finished requests with a round-trip time, and the sums of these times and of their squares.
     timed: u32,
     /// Requests of these that were answered, and the sum of their times.
     answered: u32,
     answers: f64,
-    habit: Habit,
+    /// Mean round-trip time of the requests that were answered, in the cohorts before this one; 0 while there were none.
+    usual: f64,
     rules: Rules,
     sum: f64,
     squares: f64,
@@ -70,15 +76,6 @@ pub(super) struct Cohort {
     answering: f64,
 }
 
-/// Means of the cohorts before this one.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Habit {
-    /// Mean round-trip time of the requests that were answered; 0 while there were none.
-    pub(super) answer: f64,
-    /// Relative variance of single requests: the largest of late.
-    pub(super) scatter: f64,
-}
-
 /// A mean this many times slower than usual is plain to see with few samples: the cohort doesn't wait for more.
 const ALARM: f64 = 2.0;
 const ENOUGH_FOR_ALARM: u32 = 12;
@@ -86,16 +83,12 @@ const ENOUGH_FOR_ALARM: u32 = 12;
 const NEXT_TO_NONE: u32 = 64;
 /// A cohort is judged when this part of its members has finished.
 const JUDGED_AT: f64 = 0.8;
-/// The same, where the relative variance of single requests is beyond `MUCH`: the unfinished ones are most of the mean.
-const JUDGED_LATE: f64 = 0.93;
-pub(super) const MUCH: f64 = 0.8;
 
 impl Cohort {
     /// Opens a cohort of the requests that start from now on, while `older` requests run.
-    pub(super) const fn open(now: Timestamp, older: u32, wanted: u32, hurry: bool, habit: Habit, rules: Rules) -> Self {
+    pub(super) const fn open(now: Timestamp, older: u32, wanted: u32, hurry: bool, usual: f64, rules: Rules) -> Self {
         Self {
             opened: now,
-            quiet: now,
             closed: None,
             wanted,
             hurry,
@@ -103,10 +96,13 @@ impl Cohort {
             members: 0,
             finished: 0,
             later: 0,
+            ages: 0.0,
+            running: 0,
+            heard: now,
             timed: 0,
             answered: 0,
             answers: 0.0,
-            habit,
+            usual,
             rules,
             sum: 0.0,
             squares: 0.0,
@@ -126,12 +122,14 @@ impl Cohort {
     #[expect(clippy::cast_precision_loss, reason = "counts and nanoseconds are far below 2^52 here")]
     pub(super) fn add(&mut self, sample: &Sample, limit: usize) -> Option<Point> {
         let is_older = sample.start < self.opened;
+        let is_later = self.closed.is_some_and(|closed| sample.start >= closed);
         // Requests that were not timed started before the cohort was opened.
         self.older = self.older.saturating_sub(sample.weight.saturating_sub(1) + u32::from(is_older));
+        self.grow_older(sample, !is_older && !is_later);
         if is_older {
             return None;
         }
-        if self.closed.is_some_and(|closed| sample.start >= closed) {
+        if is_later {
             // As many of the next cohort are done: an unfinished request of this cohort may never end.
             self.later += 1;
             return if self.later >= self.members { self.judge(sample.end) } else { None };
@@ -153,7 +151,7 @@ impl Cohort {
                 }
                 // A request that was cut short counts where an answer would have come by then. It says nothing where
                 // the client was impatient.
-                let is_impatient = self.habit.answer <= 0.0 || rtt < self.habit.answer;
+                let is_impatient = self.usual <= 0.0 || rtt < self.usual;
                 if answered || !is_impatient || !self.rules.has(Rule::Impatience) {
                     self.timed += 1;
                     self.sum += rtt;
@@ -163,12 +161,7 @@ impl Cohort {
             (None, _) => {}
         }
         if self.closed.is_none() {
-            let others = others_of(sample);
-            let unfinished = others.saturating_sub(self.older);
-            if unfinished == 0 {
-                self.quiet = sample.end;
-            }
-            let members = self.finished.saturating_add(unfinished);
+            let members = self.finished.saturating_add(self.running);
             // In a hurry, the running requests are enough: the cohort takes one round-trip time. Otherwise it takes
             // two, and some of its members come after others, which tells more than as many at once.
             let enough = if self.hurry {
@@ -185,13 +178,30 @@ impl Cohort {
         self.judge_if_complete(sample.end)
     }
 
+    /// Counts the time since the last sample for the members that ran, and takes out the time of one that does so no more.
+    fn grow_older(&mut self, sample: &Sample, is_member: bool) {
+        let ended = u32::from(is_member);
+        let running = match self.closed {
+            Some(_) => self.members.saturating_sub(self.finished).saturating_sub(ended),
+            None => others_of(sample).saturating_sub(self.older),
+        };
+        // Some of them started in between.
+        let about = f64::midpoint(f64::from(self.running), f64::from(running) + f64::from(ended));
+        self.ages += nanos_f64(sample.end.since(self.heard)) * about;
+        if is_member {
+            self.ages -= nanos_f64(sample.end.since(sample.start));
+        }
+        if running == 0 || self.ages < 0.0 {
+            self.ages = 0.0;
+        }
+        (self.running, self.heard) = (running, sample.end);
+    }
+
     fn judge_if_complete(&self, now: Timestamp) -> Option<Point> {
-        let is_scattered = self.habit.scatter > MUCH && self.rules.has(Rule::Late);
-        let part = if is_scattered { JUDGED_LATE } else { JUDGED_AT };
         // Where callers leave early, those that stay are waited for; not for ever, should next to none stay.
         let says_something = self.timed + self.overloads > 0;
         let complete =
-            says_something && self.closed.is_some() && f64::from(self.finished) >= f64::from(self.members) * part;
+            says_something && self.closed.is_some() && f64::from(self.finished) >= f64::from(self.members) * JUDGED_AT;
         if complete || self.is_drowning() { self.judge(now) } else { None }
     }
 
@@ -204,11 +214,11 @@ impl Cohort {
     /// Whether the cohort is so much slower than usual that it takes no more samples to see that: by two standard errors of a
     /// usual mean. By those of its own mean, which are larger, single pools of two workers lose two points.
     fn is_alarming(&self) -> bool {
-        if self.habit.answer <= 0.0 || self.timed < ENOUGH_FOR_ALARM || !self.rules.has(Rule::Alarm) {
+        if self.usual <= 0.0 || self.timed < ENOUGH_FOR_ALARM || !self.rules.has(Rule::Alarm) {
             return false;
         }
         let timed = f64::from(self.timed);
-        let excess = self.sum / timed / self.habit.answer - ALARM;
+        let excess = self.sum / timed / self.usual - ALARM;
         excess > 0.0 && excess * excess * timed > 4.0 * self.scatter()
     }
 
@@ -218,18 +228,8 @@ impl Cohort {
     }
 
     /// Returns how long the unfinished requests take, about; the `mean` is that of the finished ones.
-    fn rest(&self, now: Timestamp, mean: f64, unfinished: f64) -> f64 {
-        let closed = self.closed.unwrap_or(now);
-        let (window, since) = (nanos_f64(closed.since(self.quiet)), nanos_f64(now.since(closed)));
-        let scatter = self.scatter();
-        let last = since + window * unfinished / f64::from(self.members.max(1)) / 2.0;
-        let last = last.max(mean * (1.0 + scatter));
-        let anywhere = since + window / 2.0;
-        if anywhere > last {
-            last + (anywhere - last) * self.habit.scatter.max(scatter).min(1.0)
-        } else {
-            anywhere.max(mean)
-        }
+    fn rest(&self, mean: f64, unfinished: f64) -> f64 {
+        (self.ages / unfinished.max(1.0)).max(mean) + mean * self.scatter()
     }
 
     /// Returns the point as far as it is known.
@@ -240,10 +240,10 @@ impl Cohort {
         let (all, timed) = (f64::from(self.finished), f64::from(self.timed.max(1)));
         let unfinished = f64::from(self.members.saturating_sub(self.finished));
         let unfinished = if self.rules.has(Rule::Guess) { unfinished } else { 0.0 };
-        let age = self.rest(now, self.sum / timed, unfinished).max(1.0);
+        let time = self.rest(self.sum / timed, unfinished).max(1.0);
         let samples = timed + unfinished;
-        let rtt = (self.sum + unfinished * age) / samples;
-        let square = (self.squares + unfinished * age * age) / samples;
+        let rtt = (self.sum + unfinished * time) / samples;
+        let square = (self.squares + unfinished * time * time) / samples;
         Some(Point {
             concurrency: (self.concurrency - self.answering).max(all) / all,
             counted: self.concurrency / all,

@@ -137,7 +137,7 @@ mod tests;
 use std::{num::NonZeroU32, time::Duration};
 
 use self::{
-    cohort::{Cohort, Habit, nanos_f64, others_of},
+    cohort::{Cohort, nanos_f64, others_of},
     point::{Point, Scatter},
     rest::Rest,
     rules::{Rule, Rules},
@@ -299,9 +299,8 @@ impl TwoPoint {
 
     /// Opens a cohort of the requests that start from now on.
     fn open(&self, now: Timestamp, hurry: bool) -> Cohort {
-        let habit = Habit { answer: self.usual, scatter: self.scatter };
         let hurry = hurry && self.rules.has(Rule::Hurry);
-        Cohort::open(now, self.running, self.wanted(), hurry, habit, self.rules)
+        Cohort::open(now, self.running, self.wanted(), hurry, self.usual, self.rules)
     }
 
     /// Returns how many samples a cohort takes: few slots take long to give many.
@@ -387,8 +386,7 @@ impl LimitAlgorithm for TwoPoint {
             return self.set(self.limit, sample.end);
         }
         let (wanted, rules) = (self.wanted(), self.rules);
-        let cohort =
-            self.cohort.get_or_insert_with(|| Cohort::open(Timestamp::ZERO, 0, wanted, true, Habit::default(), rules));
+        let cohort = self.cohort.get_or_insert_with(|| Cohort::open(Timestamp::ZERO, 0, wanted, true, 0.0, rules));
         if let Some(point) = cohort.add(sample, limit) {
             self.cohort = None;
             if point.says_nothing() {

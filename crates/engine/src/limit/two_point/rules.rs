@@ -34,8 +34,6 @@ pub(super) enum Rule {
     Implausible,
     /// A client that gave up early does not count.
     Impatience,
-    /// Where requests scatter much, a cohort waits for more of its members.
-    Late,
     /// A lull is a lower point.
     Lull,
     /// A probe has to pay off before the next one.
@@ -67,7 +65,7 @@ pub(super) enum Rule {
 }
 
 /// All rules with their names.
-const ALL: [(&str, Rule); 29] = [
+const ALL: [(&str, Rule); 28] = [
     ("alarm", Rule::Alarm),
     ("back", Rule::Back),
     ("ceiling", Rule::Ceiling),
@@ -82,7 +80,6 @@ const ALL: [(&str, Rule); 29] = [
     ("hurry", Rule::Hurry),
     ("impatience", Rule::Impatience),
     ("implausible", Rule::Implausible),
-    ("late", Rule::Late),
     ("lull", Rule::Lull),
     ("pay-off", Rule::PayOff),
     ("pool", Rule::Pool),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{
     LimitInputs, Phase, SHORTEST_GAP, Sample, TwoPoint, clamp_to_limit,
-    cohort::{MUCH, nanos_f64},
+    cohort::nanos_f64,
     point::{Comparison, ERRORS, Point, SOME_DEMAND, Scatter},
     rest::Rest,
     rules::Rule,
@@ -42,12 +42,14 @@ const ROOM: f64 = 2.0;
 /// the law finds that out late, and where shares of the limit refuse requests, the shares shrink at once. Elsewhere the
 /// next comparison finds it out.
 const ERRORS_TO_CUT: f64 = 2.0;
+/// From this relative variance of single requests on they scatter much.
+const MUCH: f64 = 0.8;
 /// A limit that stood for so many cohorts is tried half again as high where `g` is this unsure. Where work comes in stretches of
 /// light and of heavy requests, a probe is about one of them and the limit about many, so a limit of two could stay for ever. What
 /// was pooled for so long is the surest lower point that there is. After half as many cohorts single scenarios lose up to 37 points, and
 /// where `g` is surer the step costs half a point.
 const STOOD: u32 = 16;
-const UNSURE: f64 = 0.25;
+const UNSURE: f64 = 0.15;
 /// Of fewer slots a long request holds a good part. So a limit that requests meet grows to this one also where that brings nothing,
 /// as long as callers don't notice. With eight, single scenarios lose up to 23 points.
 const DEAR: f64 = 4.0;

@@ -12,12 +12,11 @@ fn what_a_cohort_says_is_what_is_kept() {
         (state >> 11) % bound
     };
     for number in 0..60_u32 {
-        let habit =
-            Habit { answer: [0.0, 4e6, 1e7][number as usize % 3], scatter: [0.1, 0.5, 1.4, 3.0][number as usize % 4] };
+        let usual = [0.0, 4e6, 1e7][number as usize % 3];
         let (older, wanted, hurry) = (number % 5 * 3, 10 + number % 7 * 8, number % 4 == 1);
         let opened = Timestamp::ZERO.after(Duration::from_millis(500));
-        let mut cohort = Cohort::open(opened, older, wanted, hurry, habit, Rules::ALL);
-        writeln!(text, "# {habit:?}, {older} older, {wanted} wanted{}", if hurry { ", in a hurry" } else { "" })
+        let mut cohort = Cohort::open(opened, older, wanted, hurry, usual, Rules::ALL);
+        writeln!(text, "# usual {usual}, {older} older, {wanted} wanted{}", if hurry { ", in a hurry" } else { "" })
             .unwrap();
         let (limit, slow) = (8 + below(30), 1 + below(30));
         for step in 1..400_u64 {
@@ -60,7 +59,7 @@ fn what_a_cohort_says_is_what_is_kept() {
 fn a_cohort_whose_callers_leave_early_waits_for_those_that_stay() {
     // Not for ever: of 64 times as many as are wanted next to none stayed.
     for (hurry, early_ones, expected) in [(false, 1_000, 4), (true, 1_000, 1), (false, 1_024, 1)] {
-        let mut cohort = Cohort::open(Timestamp::ZERO, 0, 16, hurry, Habit::default(), Rules::ALL);
+        let mut cohort = Cohort::open(Timestamp::ZERO, 0, 16, hurry, 0.0, Rules::ALL);
         let early = Sample::new(Timestamp::ZERO, Duration::from_millis(10), 1, Outcome::Cancelled);
         let early = Sample { rtt: None, ..early };
         assert!((0..early_ones).all(|_| cohort.add(&early, 20).is_none()), "they say nothing");
@@ -74,7 +73,7 @@ fn a_cohort_whose_callers_leave_early_waits_for_those_that_stay() {
 #[test]
 fn slots_of_answers_that_have_begun_are_no_crowd_and_count_for_the_limit() {
     let judged = |slots: usize| {
-        let mut cohort = Cohort::open(Timestamp::ZERO, 0, 20, false, Habit::default(), Rules::ALL);
+        let mut cohort = Cohort::open(Timestamp::ZERO, 0, 20, false, 0.0, Rules::ALL);
         let sample = |left| {
             let sample = Sample::new(Timestamp::ZERO, RTT, left * slots, Outcome::Success);
             let answering = left * (slots - 1);
@@ -86,4 +85,45 @@ fn slots_of_answers_that_have_begun_are_no_crowd_and_count_for_the_limit() {
     let all = |it: Point| [it.concurrency, it.rtt, it.pace, it.at_least, it.answer, it.samples, it.counted];
     let (none, begun) = (all(judged(1)), all(judged(2)));
     assert_eq!((&begun[..6], begun[6]), (&none[..6], 2.0 * none[6]));
+}
+
+/// What 2,000 cohorts say on average of a server that always has work in each slot, in parts of how long its requests take on average,
+/// and the mean scatter that they see.
+fn busy(slots: usize, mut time: impl FnMut() -> f64) -> (f64, f64) {
+    let opened = |now, usual| Cohort::open(now, u32::try_from(slots - 1).unwrap(), 60, false, usual, Rules::ALL);
+    let mut running: Vec<_> = (0..slots).map(|_| (0.0, time())).collect();
+    let (mut cohort, mut points, mut times) = (opened(Timestamp::ZERO, 0.0), vec![], vec![]);
+    while points.len() < 2_000 {
+        let next = running.iter_mut().min_by(|a, b| f64::total_cmp(&a.1, &b.1)).unwrap();
+        let (start, end) = std::mem::replace(next, (next.1, next.1 + time()));
+        let at = |seconds| Timestamp::ZERO.after(Duration::from_secs_f64(seconds));
+        let mut sample = Sample::new(at(start), at(end).since(at(start)), slots, Outcome::Success);
+        sample.end = at(end);
+        times.push(end - start);
+        if let Some(point) = cohort.add(&sample, slots) {
+            cohort = opened(at(end), point.answer);
+            points.push(point);
+        }
+    }
+    let mean = |all: &mut dyn Iterator<Item = f64>| all.sum::<f64>() / 2_000.0;
+    let taken = times.iter().sum::<f64>() / f64::from(u32::try_from(times.len()).unwrap());
+    (mean(&mut points.iter().map(|it| it.rtt / 1e9 / taken)), mean(&mut points.iter().map(|it| it.scatter)))
+}
+
+/// A request of two that is as old as half of a cohort would be a slow one, and no request here is.
+#[test]
+fn requests_that_run_when_a_cohort_is_judged_are_taken_for_as_old_as_they_are() {
+    for slots in [2, 3, 8, 20] {
+        let mut state = 7_u64;
+        // Evenly between 0 and 1.
+        let mut any = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            f64::from(u32::try_from(state >> 32).unwrap()) / 4_294_967_296.0
+        };
+        let even = busy(slots, || 0.03 + 0.04 * any());
+        assert!((even.0 - 1.0).abs() < 0.01 && even.1 < 0.06, "{slots} slots: {even:?}");
+        // A relative variance of 1; of many slots, some of the longest requests are in no cohort.
+        let exponential = busy(slots, || -0.05 * (1.0 - any()).ln());
+        assert!((0.88..1.01).contains(&exponential.0) && exponential.1 < 1.0, "{slots} slots: {exponential:?}");
+    }
 }

@@ -11,7 +11,7 @@ use std::{fmt::Write as _, time::Duration};
 use super::{
     super::{LimitAlgorithm, Sample},
     TwoPoint,
-    cohort::{Cohort, Habit},
+    cohort::Cohort,
     point::{Comparison, Point},
     rules::Rules,
     space::Shown,
@@ -93,7 +93,7 @@ fn a_server_that_became_faster_during_a_probe_is_not_cut_to_nothing() {
 #[test]
 fn requests_of_a_burst_are_not_taken_for_older_than_the_burst() {
     let at = |millis| Timestamp::ZERO.after(Duration::from_millis(millis));
-    let mut cohort = Cohort::open(at(0), 0, 200, false, Habit { answer: 2e7, scatter: 1.0 }, Rules::ALL);
+    let mut cohort = Cohort::open(at(0), 0, 200, false, 2e7, Rules::ALL);
     for number in 0..199 {
         let mut sample = Sample::new(at(number * 50), RTT, 1, Outcome::Success);
         sample.running = 1;
@@ -110,8 +110,7 @@ fn requests_of_a_burst_are_not_taken_for_older_than_the_burst() {
 
 #[test]
 fn an_alarm_ends_a_cohort_that_is_in_a_hurry() {
-    let habit = Habit { answer: 2e7, scatter: 0.1 };
-    let mut cohort = Cohort::open(Timestamp::ZERO, 0, 1_000, true, habit, Rules::ALL);
+    let mut cohort = Cohort::open(Timestamp::ZERO, 0, 1_000, true, 2e7, Rules::ALL);
     let slow = |left| {
         let mut sample = Sample::new(Timestamp::ZERO, RTT * 10, 40, Outcome::Success);
         sample.running = left;
@@ -123,7 +122,7 @@ fn an_alarm_ends_a_cohort_that_is_in_a_hurry() {
 
 /// Where so many run and take so long.
 fn point(concurrency: f64, seconds: f64) -> Point {
-    let mut cohort = Cohort::open(Timestamp::ZERO, 0, 1, false, Habit::default(), Rules::ALL);
+    let mut cohort = Cohort::open(Timestamp::ZERO, 0, 1, false, 0.0, Rules::ALL);
     let mut sample = Sample::new(Timestamp::ZERO, Duration::from_secs_f64(seconds), 1, Outcome::Success);
     sample.running = 1;
     Point { concurrency, counted: concurrency, ..cohort.add(&sample, 1).unwrap() }
