@@ -7,7 +7,7 @@
 //! A pool of sixteen workers with a queue without an end loses seven tenths of its workers for ten seconds. Work goes on when its
 //! caller has left, and callers come back. Such a state, which outlives its cause, is called metastable (Bronson et al., HotOS '21;
 //! Isaacs et al., HotOS '25). The drawing goes to standard output, the numbers to standard error. It ends with 1 if a point with the
-//! layer stays down, or if all points without it recover, since then the map would say nothing.
+//! layer takes longer than 200 service times, or if all points without it recover, since then the map would say nothing.
 
 use std::{error::Error, path::Path, process::ExitCode};
 
@@ -127,5 +127,5 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
         "longer than 200 service times, of {all} points: {} without, {} with; {longest:.0} at most with",
         late[0], late[1]
     );
-    Ok(if late[0] > 0 && longest.is_finite() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if late[0] > 0 && late[1] == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
