@@ -178,7 +178,7 @@ impl Cohort {
         self.judge_if_complete(sample.end)
     }
 
-    /// Counts the time since the last sample for the members that ran, and takes out the time of one that does so no more.
+    /// Counts the time since the last sample for each member that ran, and takes out the time of a member that ended.
     fn grow_older(&mut self, sample: &Sample, is_member: bool) {
         let ended = u32::from(is_member);
         let running = match self.closed {
