@@ -7,6 +7,7 @@
 #[cfg(test)]
 mod check_tests;
 mod for_partitions;
+mod pacing;
 mod partition;
 mod pause;
 mod reservation;
@@ -15,6 +16,7 @@ mod room;
 
 use std::{cmp::Ordering, sync::Arc, time::Duration};
 
+use self::pacing::Pacing;
 pub(crate) use self::partition::Partition;
 use self::reservations::{Below, Reservations};
 use crate::{
@@ -39,6 +41,7 @@ pub(crate) struct Capacity {
     reserved: Reservations,
     /// Time before which no request starts under the limit; `NEVER` while there is no pause.
     paused_until: Timestamp,
+    pacing: Pacing,
     /// Free slots that partitions don't lend.
     withheld: usize,
     /// Whether any partition may run beyond the limit.
@@ -58,6 +61,7 @@ impl Capacity {
             shares: Vec::new(),
             reserved: Reservations::none(),
             paused_until: Timestamp::NEVER,
+            pacing: Pacing::NONE,
             withheld: 0,
             overcommits: false,
             levels: [0; Level::COUNT],
@@ -122,9 +126,9 @@ impl Capacity {
         self.over_limit
     }
 
-    /// Whether as many requests run as the limit allows, or none may start.
+    /// Whether as many requests run as the limit allows, or none may start yet.
     pub(crate) const fn is_full(&self) -> bool {
-        self.running >= self.limit || self.is_paused()
+        self.running >= self.limit || self.is_paused() || self.is_spaced_out()
     }
 
     /// Whether no request of any partition may take a slot.
@@ -304,6 +308,7 @@ impl Capacity {
     #[inline]
     pub(crate) fn started(&mut self, now: Timestamp, partition: PartitionId) {
         self.partitions[partition.index()].stall.started(now);
+        self.pacing.started(now);
     }
 
     /// Gives back what [`take`](Self::take) took.
@@ -371,23 +376,24 @@ impl Capacity {
         self.partitions[partition.index()].share_of(places)
     }
 
-    /// Returns when a reservation may shrink, or a pause ends; never, where there is none.
+    /// Returns when a reservation may shrink, a pause ends, or the next request may start; never, where nothing is held back.
     #[inline]
     pub(crate) fn next_decay(&self) -> Timestamp {
-        self.reserved.next_decay.min(self.paused_until)
+        self.reserved.next_decay.min(self.paused_until).min(self.pacing.next_start())
     }
 
     /// Ends the reservations that were not needed lately, and a pause whose time is over.
     pub(crate) fn decay(&mut self, now: Timestamp) {
         self.reserved.decay(now);
+        self.pacing.decay(now);
         if self.paused_until <= now {
             self.paused_until = Timestamp::NEVER;
         }
     }
 
-    /// Ends all reservations, and a pause: after this change, their reason may be gone.
+    /// Ends all reservations, a pause, and pacing: after this change, their reason may be gone.
     pub(crate) fn clear_reserved(&mut self) {
         self.reserved = Reservations::none();
-        self.paused_until = Timestamp::NEVER;
+        (self.paused_until, self.pacing) = (Timestamp::NEVER, Pacing::NONE);
     }
 }

@@ -28,6 +28,8 @@ pub(crate) struct Controller {
     panics: u64,
     /// The last time that the law moved the limit, if it ever did.
     last_move: Option<Move>,
+    /// Least time from one start to the next.
+    pacing: Duration,
     /// Answers that outlast the deadline of their callers, where the law learns hold times. How long they go on says nothing of the
     /// server: so samples leave them out, and they have slots on top of the limit of the law, up to its largest.
     outlasting: usize,
@@ -61,16 +63,16 @@ pub(crate) struct Move {
     pub(crate) basis: LimitInputs,
 }
 
-/// Gives a law one sample; returns its limit, and the inputs that moved it away from the known limit, unless the law
-/// panicked.
+/// Gives a law one sample; returns its limit, the time between starts, and the inputs that moved the limit away from the known one,
+/// unless the law panicked.
 ///
 /// The law is foreign code under our lock. If it panics, the limit stays what it was, and the request that happened to
 /// bring the sample does not suffer from it.
-fn step(law: &mut dyn LimitAlgorithm, sample: &Sample, known: usize) -> Option<(usize, LimitInputs)> {
+fn step(law: &mut dyn LimitAlgorithm, sample: &Sample, known: usize) -> Option<(usize, Duration, LimitInputs)> {
     let step = AssertUnwindSafe(|| {
         law.on_sample(sample);
         let limit = law.limit();
-        (limit, if limit == known { LimitInputs::default() } else { law.inputs() })
+        (limit, law.pacing(), if limit == known { LimitInputs::default() } else { law.inputs() })
     });
     catch_unwind(step).ok()
 }
@@ -90,6 +92,7 @@ impl Controller {
             one_in: None,
             panics: 0,
             last_move: None,
+            pacing: Duration::ZERO,
             outlasting: 0,
             refused: false,
             pauses: Pauses::default(),
@@ -111,7 +114,7 @@ impl Controller {
         if law.kind() == self.law.kind() {
             law.adopt(self.law.limit());
         }
-        self.last_move = None;
+        (self.last_move, self.pacing) = (None, Duration::ZERO);
         self.pauses = Pauses::default();
         self.learns_hold_times = law.learns_hold_times();
         self.law = law;
@@ -160,10 +163,11 @@ impl Controller {
     #[inline(always)]
     fn learn(&mut self, sample: &Sample, in_force: usize, outlasting: usize) -> Step {
         self.shadow.learn(sample);
-        let Some((limit, basis)) = step(&mut *self.law, sample, in_force.saturating_sub(outlasting)) else {
+        let Some((limit, pacing, basis)) = step(&mut *self.law, sample, in_force.saturating_sub(outlasting)) else {
             self.panics += 1;
             return Step::Panicked;
         };
+        self.pacing = pacing;
         let limit = if outlasting == 0 { limit.max(1) } else { self.with_outlasting(limit) };
         if limit == in_force {
             return Step::Same;
@@ -184,6 +188,11 @@ impl Controller {
             let in_force = in_force.saturating_sub(*outlasting);
             (in_force <= min.max(1)).then_some(in_force)
         })
+    }
+
+    /// Returns the least time from one start to the next; zero where requests are not spread.
+    pub(crate) const fn pacing(&self) -> Duration {
+        self.pacing
     }
 
     /// Returns the last time that the law moved the limit.

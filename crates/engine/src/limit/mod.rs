@@ -175,6 +175,13 @@ pub trait LimitAlgorithm: fmt::Debug + Send {
     /// Takes one sample into account.
     fn on_sample(&mut self, sample: &Sample);
 
+    /// Returns the least time from one start of a request to the next; zero, where as many may start at once as there are free slots,
+    /// as laws answer unless they say otherwise. Where most of an answer is delay, a burst floods the server behind the delay long
+    /// before an answer tells. Asked after each sample. It holds for requests that may wait.
+    fn pacing(&self) -> Duration {
+        Duration::ZERO
+    }
+
     /// Returns the name of the law's kind. On a [reload][reload] a law of the same kind goes on where
     /// the last one was.
     ///

@@ -143,6 +143,10 @@ impl<L: LimitAlgorithm> LimitAlgorithm for Windowed<L> {
         self.law.time_one_in(asked).max(enough)
     }
 
+    fn pacing(&self) -> Duration {
+        self.law.pacing()
+    }
+
     fn inputs(&self) -> LimitInputs {
         self.law.inputs()
     }

@@ -6,6 +6,7 @@ mod edge_tests;
 mod fairness_tests;
 mod incident_tests;
 mod model_tests;
+mod pacing_tests;
 mod rule_tests;
 mod sample_tests;
 mod shadow_tests;

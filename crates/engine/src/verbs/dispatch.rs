@@ -81,7 +81,7 @@ impl Engine {
         if !self.lifecycle.enforces() {
             return self.queue.anyone().map(|key| (key, false));
         }
-        if self.capacity.is_closed_to_all() {
+        if self.capacity.is_closed_to_all() || self.capacity.is_spaced_out() {
             return None;
         }
         let candidates = || {

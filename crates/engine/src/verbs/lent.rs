@@ -12,19 +12,20 @@ use crate::{
 };
 
 impl Engine {
-    /// Whether no request needs a decision: none waits, nothing is held back, nothing is asked beyond a slot, and a quarter
-    /// of the limit is free.
+    /// Whether no request needs a decision: none waits, nothing is held back, starts are not spread, nothing is asked beyond a slot,
+    /// and a quarter of the limit is free.
     pub fn is_quiet(&self) -> bool {
         self.extras.are_none_but(Extras::LABEL_METRICS)
             && self.queue.is_empty()
             && self.notices.is_empty()
             && !self.capacity.has_reserved()
+            && !self.capacity.is_paced()
             && self.capacity.running().saturating_mul(4) <= self.capacity.limit().saturating_mul(3)
     }
 
-    /// Whether no request may start under the limit before a time.
+    /// Whether no request may start under the limit before a time, or only one after the other.
     pub const fn is_paused(&self) -> bool {
-        self.capacity.is_paused()
+        self.capacity.is_paused() || self.capacity.is_paced()
     }
 
     /// Returns the limit.

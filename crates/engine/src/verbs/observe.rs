@@ -177,7 +177,9 @@ impl Engine {
 
     fn obey_law(&mut self, sample: &Sample, was_answered: bool) {
         let now = sample.end;
-        match self.controller.sample(sample, self.capacity.limit()) {
+        let step = self.controller.sample(sample, self.capacity.limit());
+        self.capacity.pace(self.controller.pacing());
+        match step {
             Step::Same => {}
             Step::Panicked => self.note_change(now, ChangeEvent::LawPanic),
             Step::Moved { limit, basis } => {

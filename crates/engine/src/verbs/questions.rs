@@ -89,7 +89,8 @@ impl Engine {
     pub(super) fn claim_of(&self, now: Timestamp, ask: &Ask<'_>, label: LabelId) -> Option<Claim> {
         let one = self.quotas.label(label);
         let is_label_free = one.running + one.waiting < one.cap && self.exhausted_rule(now, label).is_none();
-        if !is_label_free || self.capacity.may_run(ask.partition, Ask::COST) {
+        let is_next = self.capacity.may_run(ask.partition, Ask::COST) && !self.capacity.is_spaced_out();
+        if !is_label_free || is_next {
             return None;
         }
         let waiting = self.queue.in_line_of(ask.partition) + self.queue.at_gate_of(ask.partition);

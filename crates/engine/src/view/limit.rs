@@ -38,6 +38,8 @@ pub struct LimitSnapshot {
     pub rtt_seconds: Option<f64>,
     /// Result of the comparison: the law's gradient, its `g`.
     pub ratio: Option<f64>,
+    /// Least time from one start of a request that may wait to the next, in seconds; `None` where starts are not spread.
+    pub pacing_seconds: Option<f64>,
     /// The last time that the law moved the limit; `None` if it did not since the settings were taken.
     pub last_move: Option<LimitMove>,
 }
@@ -120,6 +122,7 @@ impl Engine {
             reference_seconds: inputs.reference_seconds(),
             rtt_seconds: inputs.rtt_seconds(),
             ratio: inputs.ratio_if_known(),
+            pacing_seconds: self.capacity.is_paced().then(|| self.controller.pacing().as_secs_f64()),
             last_move: last_move.map(|it| LimitMove::of(self.now, (it.at, it.from, it.to), it.basis)),
         };
         found.sentence = sentence(limit, &found);
@@ -175,7 +178,10 @@ fn sentence(limit: usize, it: &LimitSnapshot) -> String {
     let measured = compared(it.rtt_seconds, it.reference_seconds, it.reference.as_deref());
     let measured =
         if measured.is_empty() { "has measured nothing so far".to_owned() } else { format!("measures {measured}") };
-    format!("limit {limit}{bounds}: {state}; {} {measured}{moved}", it.law)
+    let paced = it.pacing_seconds.map_or_else(String::new, |gap| {
+        format!("; starts are {} apart, since most of an answer is delay", text::seconds(gap))
+    });
+    format!("limit {limit}{bounds}: {state}; {} {measured}{moved}{paced}", it.law)
 }
 
 /// What is compared with what, in words.

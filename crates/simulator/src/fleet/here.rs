@@ -149,7 +149,8 @@ impl Here {
             );
             return Some(("conservation", what));
         }
-        let is_paused = snapshot.limit_state.state == "paused";
+        let is_paced = snapshot.limit_state.pacing_seconds.is_some();
+        let is_paused = is_paced || snapshot.limit_state.state == "paused";
         if snapshot.in_flight < snapshot.limit && !is_paused && !self.has_partitions() {
             let free = counts.waiting.iter().find(|(_, (_, kinds))| {
                 !kinds.shared && counts.may_run(kinds, &self.0.settings, snapshot.abandoned > 0)

@@ -60,6 +60,9 @@ pub(super) struct Cohort {
     /// Requests of these that were answered, and the sum of their times.
     answered: u32,
     answers: f64,
+    /// Requests that were not answered within this time.
+    late: u32,
+    late_from: f64,
     /// Mean round-trip time of the requests that were answered, in the cohorts before this one; 0 while there were none.
     usual: f64,
     rules: Rules,
@@ -102,6 +105,8 @@ impl Cohort {
             timed: 0,
             answered: 0,
             answers: 0.0,
+            late: 0,
+            late_from: f64::INFINITY,
             usual,
             rules,
             sum: 0.0,
@@ -112,6 +117,11 @@ impl Cohort {
             concurrency: 0.0,
             answering: 0.0,
         }
+    }
+
+    /// A request that is not answered within so many nanoseconds is late.
+    pub(super) const fn with_late_from(self, late_from: f64) -> Self {
+        Self { late_from, ..self }
     }
 
     pub(super) fn age(&self, now: Timestamp) -> Duration {
@@ -151,6 +161,7 @@ impl Cohort {
                 }
                 // A request that was cut short counts where an answer would have come by then. It says nothing where
                 // the client was impatient.
+                self.late += u32::from(!answered && rtt >= self.late_from);
                 let is_impatient = self.usual <= 0.0 || rtt < self.usual;
                 if answered || !is_impatient || !self.rules.has(Rule::Impatience) {
                     self.timed += 1;
@@ -251,6 +262,7 @@ impl Cohort {
             pace: rtt.max(1.0),
             answer: self.answers / f64::from(self.answered.max(1)),
             answered: f64::from(self.answered) / timed,
+            late: f64::from(self.late) / timed,
             finished: self.timed,
             at_least: self.sum / f64::from(self.answered.max(1)),
             scatter: (square / (rtt * rtt).max(1.0) - 1.0).max(0.0),

@@ -66,6 +66,10 @@
 //! Where answers take longer downstream, for few requests as for many, `g` is about that delay and not about the
 //! server. What is known of the server without the delay is subtracted from both points: see [`space`].
 //!
+//! A limit that has room for what is under way has room for a burst as well, which floods the server behind the delay; a delay later
+//! the law hears of it. So there requests start one after the other, half again as fast as the limit brings answers, and beyond a
+//! limit that was too high the steps are small.
+//!
 //! # Where the points come from
 //!
 //! The upper one is measured all the time, in [cohorts](cohort). The lower one is free where load fluctuates: whenever
@@ -98,6 +102,10 @@
 //! request at all was answered for all of its time. So no more is started than there was when the server fell.
 //! Once there are answers again the limit doubles as at the start. An answer that comes after the deadline of its
 //! request is none, where the deadline is known.
+//!
+//! Where the work of callers that left goes on, both points wait behind it and `g` is 1, although a good part of the answers comes too
+//! late. So a fifth of late requests is a reason to cut, where answers take much longer than the server alone: else it was the wait
+//! in line that took their time. A caller that left before three quarters of the patience were over is not late.
 //!
 //! # When the law can't wait
 //!
@@ -197,6 +205,8 @@ pub struct TwoPoint {
     /// What the server has shown that it can do.
     shown: Shown,
     rest: Rest,
+    /// Whether most of an answer is delay, by the lower point.
+    is_delayed: bool,
     rules: Rules,
     /// Nanoseconds for which callers wait for an answer; 0 where that is not known.
     patience: f64,
@@ -219,6 +229,8 @@ const MOST: f64 = 100.0;
 /// a better mean that comes later is about a server that may be another one by then.
 const LONG_ENOUGH: f64 = 2e9;
 const FEWEST_ROUNDS: f64 = 2.0;
+/// A request that was not answered within this part of the time for which callers wait took it all, but for its wait in line.
+const LATE_FROM: f64 = 0.75;
 /// The gap between probes while things change.
 const SHORTEST_GAP: Duration = Duration::from_secs(5);
 
@@ -257,6 +269,7 @@ impl TwoPoint {
             basis: LimitInputs::UNKNOWN,
             shown: Shown::NOTHING,
             rest: Rest::Over,
+            is_delayed: false,
             rules: Rules::ALL,
             patience: 0.0,
         }
@@ -300,7 +313,8 @@ impl TwoPoint {
     /// Opens a cohort of the requests that start from now on.
     fn open(&self, now: Timestamp, hurry: bool) -> Cohort {
         let hurry = hurry && self.rules.has(Rule::Hurry);
-        Cohort::open(now, self.running, self.wanted(), hurry, self.usual, self.rules)
+        let late_from = if self.patience > 0.0 { LATE_FROM * self.patience } else { f64::INFINITY };
+        Cohort::open(now, self.running, self.wanted(), hurry, self.usual, self.rules).with_late_from(late_from)
     }
 
     /// Returns how many samples a cohort takes: few slots take long to give many.
@@ -342,6 +356,11 @@ impl LimitAlgorithm for TwoPoint {
 
     fn max_limit(&self) -> usize {
         self.max
+    }
+
+    fn pacing(&self) -> Duration {
+        let is_delayed = self.is_delayed && self.shown.is_slow(self.usual) && self.rules.has(Rule::Pace);
+        if is_delayed { self.shown.gap(self.usual, self.limit) } else { Duration::ZERO }
     }
 
     fn inputs(&self) -> LimitInputs {

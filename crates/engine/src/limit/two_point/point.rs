@@ -19,6 +19,8 @@ pub(super) struct Point {
     /// The part of requests that were answered, of how many.
     pub(super) answered: f64,
     pub(super) finished: u32,
+    /// The part of requests that took the time for which callers wait, and were not answered by then.
+    pub(super) late: f64,
     /// Like `rtt`, without what is guessed of the unfinished requests: a lower bound.
     pub(super) at_least: f64,
     /// Variance of single requests, relative to the square of the mean.
@@ -46,6 +48,11 @@ pub(super) const FEW_ANSWERS: f64 = 0.35;
 pub(super) const ENOUGH_TO_DROWN: u32 = 8;
 
 impl Point {
+    /// Returns the variance of single requests.
+    pub(super) fn variance(&self) -> f64 {
+        self.scatter * self.pace * self.pace
+    }
+
     /// Whether the limit holds requests back by caps that follow from it, and hardly any by itself.
     pub(super) fn is_by_shares(&self) -> bool {
         self.saturation < SOME_DEMAND && self.refused >= SOME_DEMAND
@@ -112,7 +119,7 @@ impl Scatter {
     pub(super) fn learn(&mut self, point: &Point, is_slow: bool, rules: Rules) -> f64 {
         let left = if rules.has(Rule::Scatter) { SCATTER_LEFT } else { 0.0 };
         let square = point.pace * point.pace;
-        self.variance = (self.variance * left).max(point.scatter * square);
+        self.variance = (self.variance * left).max(point.variance());
         self.relative = (self.relative * left).max(point.scatter);
         if is_slow { self.relative.min(self.variance / square) } else { self.relative }
     }

@@ -12,7 +12,7 @@
 
 use std::time::Duration;
 
-use super::{Phase, TwoPoint, point::Point, rules::Rule};
+use super::{Phase, TwoPoint, point::Point, rules::Rule, steer::LATE_CUT};
 use crate::Timestamp;
 
 /// A probe has to pay off for this many times the time that it cost, all throughput taken together.
@@ -48,6 +48,9 @@ impl TwoPoint {
         self.learn_scatter(&point);
         if point.drowns() && self.rules.has(Rule::Drowned) {
             return self.drowned(point.at);
+        }
+        if self.comes_late(&point) {
+            return self.cut(LATE_CUT, point.at);
         }
         self.low = Some(point);
         if let Some(high) = self.high {

@@ -34,8 +34,12 @@ pub(super) enum Rule {
     Implausible,
     /// A client that gave up early does not count.
     Impatience,
+    /// A limit at which many answers come too late is cut, however flat both points are.
+    Late,
     /// A lull is a lower point.
     Lull,
+    /// Where most of an answer is delay, requests start one after the other.
+    Pace,
     /// A probe has to pay off before the next one.
     PayOff,
     /// Points of the same concurrency are pooled.
@@ -65,7 +69,7 @@ pub(super) enum Rule {
 }
 
 /// All rules with their names.
-const ALL: [(&str, Rule); 28] = [
+const ALL: [(&str, Rule); 30] = [
     ("alarm", Rule::Alarm),
     ("back", Rule::Back),
     ("ceiling", Rule::Ceiling),
@@ -80,7 +84,9 @@ const ALL: [(&str, Rule); 28] = [
     ("hurry", Rule::Hurry),
     ("impatience", Rule::Impatience),
     ("implausible", Rule::Implausible),
+    ("late", Rule::Late),
     ("lull", Rule::Lull),
+    ("pace", Rule::Pace),
     ("pay-off", Rule::PayOff),
     ("pool", Rule::Pool),
     ("refused", Rule::Refused),

@@ -46,26 +46,32 @@ const LEAST_GROWTH: f64 = 1.05;
 const LONGER: f64 = 1.5;
 const SHOWN: f64 = 0.9;
 const SMALL_STEP: f64 = 1.15;
+/// Starts that are spread may come this many times as fast as answers do. From 1.2 to 2 times the law does as well.
+const QUICKER: f64 = 1.5;
+/// Requests that scatter less, relative to the square of their mean, hardly scatter.
+const LITTLE: f64 = 0.02;
 /// What fewer points have shown may be luck, and at a cold start there is more to come.
 const FEWEST_POINTS: u32 = 10;
 
 /// What was seen within an epoch.
 #[derive(Clone, Copy, Debug)]
 struct Epoch {
-    /// Least moving average of the round-trip time.
+    /// Least moving average of the round-trip time, and that of the variance of single requests then.
     rtt: f64,
+    variance: f64,
     /// Highest moving average of the throughput.
     throughput: f64,
 }
 
 impl Epoch {
-    const EMPTY: Self = Self { rtt: f64::INFINITY, throughput: 0.0 };
+    const EMPTY: Self = Self { rtt: f64::INFINITY, variance: 0.0, throughput: 0.0 };
 }
 
 /// What the server can do without a delay, as far as it has shown that.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shown {
     rtt: f64,
+    variance: f64,
     throughput: f64,
     points: u32,
     now: Epoch,
@@ -74,8 +80,15 @@ pub(super) struct Shown {
 }
 
 impl Shown {
-    pub(super) const NOTHING: Self =
-        Self { rtt: 0.0, throughput: 0.0, points: 0, now: Epoch::EMPTY, before: Epoch::EMPTY, since: Timestamp::ZERO };
+    pub(super) const NOTHING: Self = Self {
+        rtt: 0.0,
+        variance: 0.0,
+        throughput: 0.0,
+        points: 0,
+        now: Epoch::EMPTY,
+        before: Epoch::EMPTY,
+        since: Timestamp::ZERO,
+    };
 
     /// Learns from each point.
     pub(super) fn learn(&mut self, point: &Point) {
@@ -89,13 +102,33 @@ impl Shown {
         self.rtt = average(self.rtt, point.rtt, WEIGHT);
         self.throughput = average(self.throughput, point.concurrency / point.rtt, WEIGHT_OF_THROUGHPUT);
         self.points = self.points.saturating_add(1);
-        self.now.rtt = self.now.rtt.min(self.rtt);
+        self.variance = average(self.variance, point.variance(), WEIGHT);
+        if self.rtt < self.now.rtt {
+            (self.now.rtt, self.now.variance) = (self.rtt, self.variance);
+        }
         self.now.throughput = self.now.throughput.max(self.throughput);
     }
 
     /// Whether answers that take this long take much longer than the server alone takes: by a delay, or in a queue.
     pub(super) fn is_slow(&self, rtt: f64) -> bool {
         rtt > SLOW * self.best().0
+    }
+
+    /// Whether a lower point says that most of an answer is delay: few requests take much longer than they do alone, and scatter no
+    /// more for it. A server that became slower stretches the scatter as well, by the square. Where requests hardly scatter, that
+    /// can't be told, and it is taken for delay.
+    pub(super) fn is_delay(&self, low: &Point) -> bool {
+        let alone = if self.now.rtt < self.before.rtt { &self.now } else { &self.before };
+        let scatters = alone.variance > LITTLE * alone.rtt * alone.rtt;
+        let is_stretched = scatters && low.variance() >= alone.variance * low.rtt / alone.rtt;
+        self.is_slow(low.rtt) && !is_stretched
+    }
+
+    /// Returns the least time from one start to the next where answers take `rtt`: starts may come half again as fast as the limit
+    /// brings answers. Nothing is spread where an answer takes about as long as the server alone.
+    pub(super) fn gap(&self, rtt: f64, limit: f64) -> Duration {
+        let delay = (rtt - LONGER * self.best().0).max(0.0);
+        Duration::from_nanos((delay / (QUICKER * limit)) as u64)
     }
 
     /// Returns the round-trip time of the server alone, and its highest throughput.

@@ -32,6 +32,9 @@ const IMPLAUSIBLE: f64 = 3.0;
 const STEEPEST: f64 = 4.0;
 /// A lower point is good for this many times as long as it takes to measure the upper one, or for the gap between probes.
 const LASTS: u32 = 5;
+/// From this part of late requests on the limit is too high, and what is left of it.
+const LATE: f64 = 0.2;
+pub(super) const LATE_CUT: f64 = 0.7;
 /// What is left of a limit that brings next to no answers.
 const DROWNED_CUT: f64 = 0.125;
 /// Time for which the law is careful below a limit that was too high.
@@ -102,6 +105,12 @@ impl TwoPoint {
                 None => self.drowned(now),
             };
         }
+        if self.comes_late(&point) {
+            return match grown_from {
+                Some(before) => self.go_back(before, now),
+                None => self.cut(LATE_CUT, now),
+            };
+        }
         if point.overloads >= REFUSED {
             return self.set(self.limit * 0.9, now);
         }
@@ -127,6 +136,12 @@ impl TwoPoint {
         }
         self.high = Some(same.map_or(point, |high| high.pooled(&point)));
         self.steer(now, grown_from);
+    }
+
+    /// Whether answers are slow, and a good part of them comes too late. Where work of callers that left goes on in the server, both
+    /// points wait behind it, and `g` is 1. Callers that leave sooner say nothing of that.
+    pub(super) fn comes_late(&self, point: &Point) -> bool {
+        point.late >= LATE && self.shown.is_slow(point.answer) && self.rules.has(Rule::Late)
     }
 
     /// Takes a slot back where a caller leaves late and no request was answered for all of its time: work that goes on is joined by
@@ -175,6 +190,7 @@ impl TwoPoint {
     pub(super) fn steer(&mut self, now: Timestamp, grown_from: Option<f64>) {
         let Decision { to, basis } = self.decide(now, grown_from);
         self.started |= self.high.is_some();
+        self.is_delayed = self.low.map_or(self.is_delayed, |low| self.shown.is_delay(&low));
         self.basis = basis;
         match to {
             Move::Stay => self.set(self.limit, now),
@@ -305,8 +321,9 @@ impl TwoPoint {
         let mut limit = self.limit * factor;
         let ceiling = self.ceiling.filter(|&(_, at)| now.since(at) < REMEMBERED && self.rules.has(Rule::Ceiling));
         if let Some((ceiling, _)) = ceiling {
-            // Halfway to what was too high, and then past it step by step.
-            limit = limit.min((self.limit * ceiling).sqrt().max(self.limit * 1.1));
+            // Halfway to what was too high, and then past it step by step: smaller ones, where a delay hides what they bring.
+            let step = if self.is_delayed { 1.03 } else { 1.1 };
+            limit = limit.min((self.limit * ceiling).sqrt().max(self.limit * step));
         }
         self.grew = true;
         let limit = limit.max(self.limit + 1.0);

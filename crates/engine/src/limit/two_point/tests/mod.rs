@@ -278,6 +278,28 @@ fn behind_a_delay_the_limit_doubles_up_to_the_throughput_that_was_shown() {
     assert_eq!(cold.most_growth(300.0, &point(300.0, 0.1), &point(150.0, 0.1)), f64::INFINITY);
 }
 
+#[test]
+fn starts_are_spread_behind_a_delay_and_not_on_a_server_that_became_slower() {
+    let pacing = |law: TwoPoint, scatter: f64, then: f64, seconds: f64| {
+        let alone = scattered(10.0, 0.01, 100.0, scatter);
+        let low = scattered(10.0, seconds, 100.0, then);
+        let mut law = TwoPoint { started: true, usual: seconds * 1e9, low: Some(low), ..law };
+        (0..10).for_each(|_| law.shown.learn(&alone));
+        law.steer(Timestamp::ZERO, None);
+        law.pacing()
+    };
+    let law = TwoPoint::new;
+    // 15 of 100 ms are no delay, and 20 slots bring an answer each 4.25 ms of the rest.
+    let spread = Duration::from_micros(2_833);
+    let pacing_of =
+        |scatter, then, seconds| Duration::from_micros(pacing(law(), scatter, then, seconds).as_micros() as u64);
+    assert_eq!(pacing_of(0.5, 0.005, 0.1), spread, "all take longer by the same time");
+    assert_eq!(pacing_of(0.5, 0.5, 0.1), Duration::ZERO, "ten times as slow, and so is their scatter");
+    assert_eq!(pacing_of(0.01, 0.01, 0.1), spread, "requests that hardly scatter don't tell");
+    assert_eq!(pacing_of(0.5, 0.05, 0.025), Duration::ZERO, "a little slower");
+    assert_eq!(pacing(law().without("pace").unwrap(), 0.5, 0.005, 0.1), Duration::ZERO, "control");
+}
+
 /// Feeds cohorts of a crowded server whose requests never meet the limit, because shares of it are capped.
 fn crowded_below_the_limit(law: TwoPoint, refused: bool) -> usize {
     let mut law = law.initial(80);

@@ -60,3 +60,44 @@ fn a_reload_without_patience_forgets_it_and_an_adopted_limit_does_not() {
     law.note_patience(None);
     assert!(law.patience <= 0.0);
 }
+
+/// Returns what becomes of a limit of 20 whose answers take `seconds` where the server alone takes 10 ms, and of which this part is late.
+fn after_late(mut law: TwoPoint, seconds: f64, late: f64, grown_from: Option<f64>) -> usize {
+    (law.started, law.slow_start, law.grown_from) = (true, false, grown_from);
+    law.low = Some(point(10.0, seconds));
+    (0..10).for_each(|_| law.shown.learn(&point(10.0, 0.01)));
+    let (nanos, answered) = (seconds * 1e9, 1.0 - late);
+    law.watched(Point { late, answered, answer: nanos, rtt: nanos / answered, pace: nanos, ..point(20.0, seconds) });
+    law.limit()
+}
+
+#[test]
+fn where_answers_are_slow_and_a_fifth_comes_too_late_the_limit_is_cut_however_flat_it_is() {
+    let law = TwoPoint::new;
+    assert_eq!(after_late(law(), 0.1, 0.25, None), 14);
+    assert_eq!(after_late(law(), 0.1, 0.25, Some(17.0)), 17, "back to where it was");
+    for (name, limit) in [
+        ("few are late", after_late(law(), 0.1, 0.15, None)),
+        ("the server is as fast as ever, so the wait in line was long", after_late(law(), 0.02, 0.25, None)),
+        ("control", after_late(law().without("late").unwrap(), 0.1, 0.25, None)),
+    ] {
+        assert!(limit >= 20, "{name}: {limit}");
+    }
+}
+
+#[test]
+fn a_request_that_took_most_of_the_patience_is_late_and_one_that_left_sooner_is_not() {
+    let late = |patience: Option<Duration>, millis| {
+        let mut law = TwoPoint { started: true, ..TwoPoint::new() };
+        law.note_patience(patience);
+        let mut cohort = law.open(Timestamp::ZERO, true);
+        let ends = |millis| Sample::new(Timestamp::ZERO, Duration::from_millis(millis), 2, Outcome::Cancelled);
+        let answered = Sample { outcome: Outcome::Success, ..ends(10) };
+        let samples = (0..100).flat_map(|_| [answered.clone(), ends(millis)]);
+        let point = samples.into_iter().find_map(|sample| cohort.add(&sample, 20)).expect("a cohort ends");
+        (point.late * 100.0).round()
+    };
+    let second = Some(Duration::from_secs(1));
+    assert!(late(second, 800) >= 50.0);
+    assert_eq!([late(second, 700), late(None, 800)], [0.0, 0.0]);
+}

@@ -1,0 +1,65 @@
+//! Pacing: requests that may wait start one after the other, although more slots are free.
+//!
+//! A limit bounds how many requests run, not how many start at once. Where most of an answer is delay, the server behind the delay
+//! has few of those that run. A burst that fills the free slots floods it, and the first answer that tells comes a delay later.
+
+use std::time::Duration;
+
+use super::Capacity;
+use crate::Timestamp;
+
+/// Starts that were due within this time happen together: timers wake no sooner than after a millisecond or two.
+const CREDIT: Duration = Duration::from_millis(2);
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pacing {
+    /// Least time from one start to the next.
+    gap: Duration,
+    /// When the next start is due.
+    due: Timestamp,
+    /// Time before which none happens; `NEVER` where one may.
+    held_until: Timestamp,
+}
+
+impl Pacing {
+    pub(super) const NONE: Self = Self { gap: Duration::ZERO, due: Timestamp::ZERO, held_until: Timestamp::NEVER };
+
+    pub(super) const fn next_start(&self) -> Timestamp {
+        self.held_until
+    }
+
+    #[inline]
+    pub(super) fn started(&mut self, now: Timestamp) {
+        if !self.gap.is_zero() {
+            self.due = self.due.max(now.before(CREDIT)).after(self.gap);
+            self.held_until = if self.due > now { self.due } else { Timestamp::NEVER };
+        }
+    }
+
+    pub(super) fn decay(&mut self, now: Timestamp) {
+        if self.held_until <= now {
+            self.held_until = Timestamp::NEVER;
+        }
+    }
+}
+
+impl Capacity {
+    /// Has requests that may wait start with at least this time in between; zero ends that.
+    #[inline]
+    pub(crate) fn pace(&mut self, gap: Duration) {
+        if gap.is_zero() && !self.pacing.gap.is_zero() {
+            self.pacing = Pacing::NONE;
+        }
+        self.pacing.gap = gap;
+    }
+
+    /// Whether starts are spread.
+    pub(crate) const fn is_paced(&self) -> bool {
+        !self.pacing.gap.is_zero()
+    }
+
+    /// Whether the next start is not due yet.
+    pub(crate) const fn is_spaced_out(&self) -> bool {
+        self.pacing.held_until.as_nanos() != Timestamp::NEVER.as_nanos()
+    }
+}
