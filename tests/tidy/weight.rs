@@ -24,7 +24,7 @@ const CEILINGS: &[(&str, usize, usize)] = &[
     ("lines without tests, engine but what it tells of itself", 15_306, 14_000),
     ("entries at the top level, not hidden", 11, 11),
     ("calls of `capacity.take`", 1, 1),
-    ("functions in the verbs of the engine", 169, 120),
+    ("functions in the verbs of the engine", 168, 120),
     ("methods of telemetry that verbs call", 9, 1),
     ("methods of rooms for others", 251, 110),
     ("methods of the widest room", 62, 25),

@@ -3,7 +3,7 @@
 
 use crate::{
     Engine, Reason, Timestamp,
-    ids::{Key, LabelId, PartitionId},
+    ids::{Key, LabelId},
     plan::rules::WhenFull,
     tokens::{Ask, Claim, ExhaustedRule, Spot, Stage},
 };
@@ -93,7 +93,9 @@ impl Engine {
         let is_late = enforces && ask.deadline <= now;
         let rule = if is_late { None } else { self.blocking_rule(now, label) };
         if !is_late && rule.is_none() {
-            if self.may_run(ask, label) && !(may_wait && self.waits_for_its_start(ask.partition)) {
+            let waits_for_its_start =
+                may_wait && self.capacity.is_spaced_out() && enforces && !self.lets_all_through(ask.partition);
+            if !waits_for_its_start && self.may_run(ask, label) {
                 return Decision::Run { over_limit: false };
             }
             if self.lets_all_through(ask.partition) && !self.quotas.is_full(label) {
@@ -114,15 +116,6 @@ impl Engine {
             Some(rule) => rule.into(),
             None => Obstacle::new(self.reason_for_not_waiting(ask.partition, label)),
         })
-    }
-
-    /// Whether a request that may wait does so because starts are spread. No request is rejected for that: where there is no line, it
-    /// runs.
-    fn waits_for_its_start(&self, partition: PartitionId) -> bool {
-        self.capacity.is_spaced_out()
-            && self.lifecycle.enforces()
-            && !self.lets_all_through(partition)
-            && (self.line_has_room() || !self.queue.is_empty())
     }
 
     /// Returns where a request may wait, and which waiter has to make room for it there.

@@ -178,7 +178,10 @@ impl Engine {
     fn obey_law(&mut self, sample: &Sample, was_answered: bool) {
         let now = sample.end;
         let step = self.controller.sample(sample, self.capacity.limit());
-        self.capacity.pace(self.controller.pacing());
+        let pacing = self.controller.pacing();
+        // Where there is no line, a request would be refused for it.
+        let may_wait = pacing.is_zero() || self.queue.places(self.capacity.limit()) > 0;
+        self.capacity.pace(if may_wait { pacing } else { Duration::ZERO });
         match step {
             Step::Same => {}
             Step::Panicked => self.note_change(now, ChangeEvent::LawPanic),
