@@ -125,10 +125,12 @@ impl Shown {
     }
 
     /// Returns the least time from one start to the next where answers take `rtt`: starts may come half again as fast as the limit
-    /// brings answers. Nothing is spread where an answer takes about as long as the server alone.
+    /// brings answers. Nothing is spread where an answer takes about as long as the server alone, and one start in that time
+    /// floods no server.
     pub(super) fn gap(&self, rtt: f64, limit: f64) -> Duration {
-        let delay = (rtt - LONGER * self.best().0).max(0.0);
-        Duration::from_nanos((delay / (QUICKER * limit)) as u64)
+        let (alone, _) = self.best();
+        let delay = (rtt - LONGER * alone).max(0.0);
+        Duration::from_nanos((delay / (QUICKER * limit)).min(alone) as u64)
     }
 
     /// Returns the round-trip time of the server alone, and its highest throughput.

@@ -298,6 +298,9 @@ fn starts_are_spread_behind_a_delay_and_not_on_a_server_that_became_slower() {
     assert_eq!(pacing_of(0.01, 0.01, 0.1), spread, "requests that hardly scatter don't tell");
     assert_eq!(pacing_of(0.5, 0.05, 0.025), Duration::ZERO, "a little slower");
     assert_eq!(pacing(law().without("pace").unwrap(), 0.5, 0.005, 0.1), Duration::ZERO, "control");
+    // Of two slots the law would hear next to nothing for as long as a delay that is over.
+    let floods_none = pacing(law().initial(2), 0.5, 0.0, 5.0);
+    assert_eq!(floods_none.as_millis(), 10, "as long as the server alone takes");
 }
 
 /// Feeds cohorts of a crowded server whose requests never meet the limit, because shares of it are capped.
