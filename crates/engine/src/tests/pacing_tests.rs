@@ -92,6 +92,24 @@ fn waiters_start_one_after_the_other_although_slots_are_free() {
 }
 
 #[test]
+fn a_partition_with_slots_of_its_own_does_not_end_pacing_for_others() {
+    let half =
+        |name: &str, mode| PartitionPlan { name: name.into(), part: WHOLE / 2, mode, observes: false, withheld: 0 };
+    let partitions = vec![half("default", PartitionMode::Burst), half("own", PartitionMode::Overcommit)];
+    let mut engine = Engine::new(Plan { partitions, ..plan(100, Duration::from_millis(10), 100) });
+    let Arrival::Admit(slot) = engine.arrive(at(0), &ask()) else { panic!("the first one runs") };
+    end(&mut engine, at(1_000), slot);
+    let Arrival::Admit(first) = engine.arrive(at(20_000), &ask()) else { panic!("no start is due before it") };
+    let waiters = [waits(&mut engine, at(20_000)), waits(&mut engine, at(20_000))];
+    end(&mut engine, at(21_000), first);
+    assert_eq!(engine.take_notice(), None);
+    for (key, due) in waiters.into_iter().zip([28_000, 38_000]) {
+        engine.tick(at(due));
+        assert_eq!((engine.take_notice(), engine.take_notice()), (Some(key), None));
+    }
+}
+
+#[test]
 fn starts_that_a_timer_is_late_for_happen_together() {
     let law = Paced { limit: 100, gap: Duration::from_micros(250), has_sample: true };
     let mut engine = Engine::new(Plan { law: Box::new(law), ..plan(100, Duration::ZERO, 100) });
