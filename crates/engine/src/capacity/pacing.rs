@@ -44,12 +44,10 @@ impl Pacing {
 }
 
 impl Capacity {
-    /// Has requests that may wait start with at least this time in between; zero ends that.
+    /// Has requests that may wait start with at least this time in between, from the next start on; zero ends that. A start that is
+    /// held back already stays so until it is due: its waiter is woken then.
     #[inline]
-    pub(crate) fn pace(&mut self, gap: Duration) {
-        if gap.is_zero() && !self.pacing.gap.is_zero() {
-            self.pacing = Pacing::NONE;
-        }
+    pub(crate) const fn pace(&mut self, gap: Duration) {
         self.pacing.gap = gap;
     }
 

@@ -12,12 +12,13 @@ use crate::{
     shares::WHOLE,
 };
 
-/// A law that wants this time from one start to the next once it has a sample.
+/// A law that wants this time from one start to the next from its first sample on, and up to so many.
 #[derive(Clone, Copy, Debug)]
 struct Paced {
     limit: usize,
     gap: Duration,
-    has_sample: bool,
+    samples: usize,
+    until: usize,
 }
 
 impl LimitAlgorithm for Paced {
@@ -26,11 +27,11 @@ impl LimitAlgorithm for Paced {
     }
 
     fn on_sample(&mut self, _: &Sample) {
-        self.has_sample = true;
+        self.samples += 1;
     }
 
     fn pacing(&self) -> Duration {
-        if self.has_sample { self.gap } else { Duration::ZERO }
+        if (1..self.until).contains(&self.samples) { self.gap } else { Duration::ZERO }
     }
 }
 
@@ -39,7 +40,7 @@ fn at(micros: u64) -> Timestamp {
 }
 
 fn plan(limit: usize, gap: Duration, line: usize) -> Plan {
-    let law = Paced { limit, gap, has_sample: false };
+    let law = Paced { limit, gap, samples: 0, until: usize::MAX };
     let places = |count| Bound { places: Places::Exactly(count), wait: None };
     let (mode, part) = (PartitionMode::Burst, WHOLE);
     let all = PartitionPlan { name: "default".into(), part, mode, observes: false, withheld: 0 };
@@ -111,7 +112,7 @@ fn a_partition_with_slots_of_its_own_does_not_end_pacing_for_others() {
 
 #[test]
 fn starts_that_a_timer_is_late_for_happen_together() {
-    let law = Paced { limit: 100, gap: Duration::from_micros(250), has_sample: true };
+    let law = Paced { limit: 100, gap: Duration::from_micros(250), samples: 1, until: usize::MAX };
     let mut engine = Engine::new(Plan { law: Box::new(law), ..plan(100, Duration::ZERO, 100) });
     let Arrival::Admit(slot) = engine.arrive(at(0), &ask()) else { panic!("the first one runs") };
     end(&mut engine, at(1_000), slot);
@@ -134,6 +135,25 @@ fn no_request_is_rejected_for_pacing_alone() {
         assert!(matches!(engine.arrive(at(20_000), &ask()), Arrival::Admit(_)), "nothing binds in a dry run");
     }
     assert_eq!(engine.snapshot().in_flight, 50);
+}
+
+#[test]
+fn a_waiter_starts_when_it_is_due_where_the_law_wants_no_pacing_meanwhile() {
+    let law = Paced { limit: 100, gap: Duration::from_millis(10), samples: 0, until: 2 };
+    let mut engine = Engine::new(Plan { law: Box::new(law), ..plan(100, Duration::ZERO, 100) });
+    let Arrival::Admit(slot) = engine.arrive(at(0), &ask()) else { panic!("the first one runs") };
+    end(&mut engine, at(1_000), slot);
+    let Arrival::Admit(mut streams) = engine.arrive(at(20_000), &ask()) else { panic!("no start is due before it") };
+    let waiter = waits(&mut engine, at(20_000));
+    // The answer begins, and its slot does not come free.
+    engine.observe(at(21_000), &mut streams, Outcome::Success);
+    assert_eq!(engine.next_wakeup(), Some(at(28_000)), "a driver wakes it");
+    engine.tick(at(28_000));
+    assert_eq!(engine.take_notice(), Some(waiter));
+    assert!(
+        matches!(engine.arrive(at(28_000), &ask()), Arrival::Admit(_)) && engine.is_quiet(),
+        "no start is held back then"
+    );
 }
 
 #[test]

@@ -159,9 +159,9 @@ impl Cohort {
                     self.answered += 1;
                     self.answers += rtt;
                 }
+                self.late += u32::from(!answered && rtt >= self.late_from);
                 // A request that was cut short counts where an answer would have come by then. It says nothing where
                 // the client was impatient.
-                self.late += u32::from(!answered && rtt >= self.late_from);
                 let is_impatient = self.usual <= 0.0 || rtt < self.usual;
                 if answered || !is_impatient || !self.rules.has(Rule::Impatience) {
                     self.timed += 1;
