@@ -1,0 +1,81 @@
+use super::*;
+
+/// A server that congests, behind a delay of eight times what a request takes there.
+fn behind_a_delay(crowd: f64) -> Point {
+    let (alone, knee, delay) = (0.01, 100.0, 0.08);
+    let inside = alone * (1.0 + (crowd / knee).powi(2));
+    point(crowd * (inside + delay) / inside, inside + delay)
+}
+
+#[test]
+fn a_delay_is_left_out_of_the_comparison() {
+    // Of 500 under way a hundred are in the server, and of half as many thirty.
+    let (high, low) = (behind_a_delay(100.0), behind_a_delay(30.0));
+    let plain = Comparison::new(&high, &low, 0.0);
+    assert!(plain.g < 1.15, "at its best limit the law would double: {plain:?}");
+    let mut shown = Shown::NOTHING;
+    shown.learn(&point(30.0, 0.0109));
+    let delay = shown.delay(&high, &low, &plain, 1.5).expect("seven times slower than it was alone");
+    let (inside, below) = delay.inside(&high, &low);
+    let g = Comparison::new(&inside, &below, 0.0).g;
+    assert!((1.35..1.55).contains(&g), "as crowded as without the delay: {g}");
+    // What is on its way doesn't grow with the crowd.
+    let growth = delay.growth(&high, &low, 2.0);
+    assert!((1.05..1.3).contains(&growth), "twice the crowd is hardly more throughput: {growth}");
+}
+
+#[test]
+fn a_server_that_became_slower_by_itself_has_no_delay() {
+    let mut shown = Shown::NOTHING;
+    shown.learn(&point(50.0, 0.0125));
+    let slow = |crowd: f64| point(crowd, 0.1);
+    let (high, low) = (slow(100.0), slow(50.0));
+    let plain = Comparison::new(&high, &low, 0.0);
+    assert!(shown.delay(&high, &low, &plain, 1.5).is_none(), "its throughput fell to a quarter");
+    let (high, low) = (point(100.0, 0.024), point(50.0, 0.0125));
+    let plain = Comparison::new(&high, &low, 0.0);
+    assert!(shown.delay(&high, &low, &plain, 1.5).is_none(), "crowded, and as fast as ever");
+}
+
+#[test]
+fn behind_a_delay_the_limit_doubles_up_to_the_throughput_that_was_shown() {
+    let mut shown = Shown::NOTHING;
+    for _ in 0..10 {
+        shown.learn(&point(30.0, 0.01));
+    }
+    // 3,000 a second were shown; with answers that take 100 ms that is a limit of 300, of which 0.9 are taken at once.
+    let growth = |limit| shown.most_growth(limit, &point(limit, 0.1), &point(limit / 2.0, 0.1));
+    assert!((growth(100.0) - 2.7).abs() < 1e-9, "{}", growth(100.0));
+    assert!((growth(300.0) - 1.15).abs() < 1e-9, "{}", growth(300.0));
+    // Answers that take as long as ever are no delay.
+    assert_eq!(shown.most_growth(300.0, &point(300.0, 0.01), &point(150.0, 0.01)), f64::INFINITY);
+    // The control: what one cohort has shown may be luck.
+    let mut cold = Shown::NOTHING;
+    cold.learn(&point(30.0, 0.01));
+    assert_eq!(cold.most_growth(300.0, &point(300.0, 0.1), &point(150.0, 0.1)), f64::INFINITY);
+}
+
+#[test]
+fn starts_are_spread_behind_a_delay_and_not_on_a_server_that_became_slower() {
+    let pacing = |law: TwoPoint, scatter: f64, then: f64, seconds: f64| {
+        let alone = scattered(10.0, 0.01, 100.0, scatter);
+        let low = scattered(10.0, seconds, 100.0, then);
+        let mut law = TwoPoint { started: true, usual: seconds * 1e9, low: Some(low), ..law };
+        (0..10).for_each(|_| law.shown.learn(&alone));
+        law.steer(Timestamp::ZERO, None);
+        law.pacing()
+    };
+    let law = TwoPoint::new;
+    // 15 of 100 ms are no delay, and 20 slots bring an answer each 4.25 ms of the rest.
+    let spread = Duration::from_micros(2_833);
+    let pacing_of =
+        |scatter, then, seconds| Duration::from_micros(pacing(law(), scatter, then, seconds).as_micros() as u64);
+    assert_eq!(pacing_of(0.5, 0.005, 0.1), spread, "all take longer by the same time");
+    assert_eq!(pacing_of(0.5, 0.5, 0.1), Duration::ZERO, "ten times as slow, and so is their scatter");
+    assert_eq!(pacing_of(0.01, 0.01, 0.1), spread, "requests that hardly scatter don't tell");
+    assert_eq!(pacing_of(0.5, 0.05, 0.025), Duration::ZERO, "a little slower");
+    assert_eq!(pacing(law().without("pace").unwrap(), 0.5, 0.005, 0.1), Duration::ZERO, "control");
+    // Of two slots the law would hear next to nothing for as long as a delay that is over.
+    let floods_none = pacing(law().initial(2), 0.5, 0.0, 5.0);
+    assert_eq!(floods_none.as_millis(), 10, "as long as the server alone takes");
+}
