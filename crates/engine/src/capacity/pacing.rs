@@ -28,9 +28,10 @@ impl Pacing {
         self.held_until
     }
 
+    /// Counts a start. One that was not due is of a request that may not wait, and doesn't hold back those that do.
     #[inline]
     pub(super) fn started(&mut self, now: Timestamp) {
-        if !self.gap.is_zero() {
+        if !self.gap.is_zero() && self.held_until == Timestamp::NEVER {
             self.due = self.due.max(now.before(CREDIT)).after(self.gap);
             self.held_until = if self.due > now { self.due } else { Timestamp::NEVER };
         }
