@@ -47,14 +47,13 @@ impl Pacing {
 impl Capacity {
     /// Has requests that may wait start with at least this time in between, from the next start on; zero ends that. A start that is
     /// held back already stays so until it is due: its waiter is woken then.
-    #[inline]
     pub(crate) const fn pace(&mut self, gap: Duration) {
         self.pacing.gap = gap;
     }
 
-    /// Whether starts are spread.
-    pub(crate) const fn is_paced(&self) -> bool {
-        !self.pacing.gap.is_zero()
+    /// Returns the least time from one start to the next; zero where starts are not spread.
+    pub(crate) const fn pacing(&self) -> Duration {
+        self.pacing.gap
     }
 
     /// Whether the next start is not due yet.

@@ -19,6 +19,9 @@ use crate::{
     tokens::Marks,
 };
 
+/// A law is asked for its pacing when its limit moves, and once in so many samples: fewer than a judgement takes.
+const ASKED_EVERY: u32 = 16;
+
 /// The laws.
 #[derive(Debug)]
 pub(crate) struct Controller {
@@ -28,8 +31,9 @@ pub(crate) struct Controller {
     panics: u64,
     /// The last time that the law moved the limit, if it ever did.
     last_move: Option<Move>,
-    /// Least time from one start to the next.
+    /// Least time from one start to the next, and samples since the law was asked for it.
     pacing: Duration,
+    unasked: u32,
     /// Answers that outlast the deadline of their callers, where the law learns hold times. How long they go on says nothing of the
     /// server: so samples leave them out, and they have slots on top of the limit of the law, up to its largest.
     outlasting: usize,
@@ -63,16 +67,16 @@ pub(crate) struct Move {
     pub(crate) basis: LimitInputs,
 }
 
-/// Gives a law one sample; returns its limit, the time between starts, and the inputs that moved the limit away from the known one,
-/// unless the law panicked.
+/// Gives a law one sample; returns its limit, and the inputs that moved it away from the known limit, unless the law
+/// panicked.
 ///
 /// The law is foreign code under our lock. If it panics, the limit stays what it was, and the request that happened to
 /// bring the sample does not suffer from it.
-fn step(law: &mut dyn LimitAlgorithm, sample: &Sample, known: usize) -> Option<(usize, Duration, LimitInputs)> {
+fn step(law: &mut dyn LimitAlgorithm, sample: &Sample, known: usize) -> Option<(usize, LimitInputs)> {
     let step = AssertUnwindSafe(|| {
         law.on_sample(sample);
         let limit = law.limit();
-        (limit, law.pacing(), if limit == known { LimitInputs::default() } else { law.inputs() })
+        (limit, if limit == known { LimitInputs::default() } else { law.inputs() })
     });
     catch_unwind(step).ok()
 }
@@ -93,6 +97,7 @@ impl Controller {
             panics: 0,
             last_move: None,
             pacing: Duration::ZERO,
+            unasked: 0,
             outlasting: 0,
             refused: false,
             pauses: Pauses::default(),
@@ -114,7 +119,7 @@ impl Controller {
         if law.kind() == self.law.kind() {
             law.adopt(self.law.limit());
         }
-        (self.last_move, self.pacing) = (None, Duration::ZERO);
+        (self.last_move, self.pacing, self.unasked) = (None, Duration::ZERO, 0);
         self.pauses = Pauses::default();
         self.learns_hold_times = law.learns_hold_times();
         self.law = law;
@@ -163,17 +168,26 @@ impl Controller {
     #[inline(always)]
     fn learn(&mut self, sample: &Sample, in_force: usize, outlasting: usize) -> Step {
         self.shadow.learn(sample);
-        let Some((limit, pacing, basis)) = step(&mut *self.law, sample, in_force.saturating_sub(outlasting)) else {
+        let Some((limit, basis)) = step(&mut *self.law, sample, in_force.saturating_sub(outlasting)) else {
             self.panics += 1;
             return Step::Panicked;
         };
-        self.pacing = pacing;
         let limit = if outlasting == 0 { limit.max(1) } else { self.with_outlasting(limit) };
+        if self.unasked == 0 || limit != in_force {
+            self.ask_for_pacing();
+        }
+        self.unasked -= 1;
         if limit == in_force {
             return Step::Same;
         }
         self.last_move = Some(Move { at: sample.end, from: in_force, to: limit, basis });
         Step::Moved { limit, basis }
+    }
+
+    #[cold]
+    fn ask_for_pacing(&mut self) {
+        self.unasked = ASKED_EVERY;
+        self.pacing = catch_unwind(AssertUnwindSafe(|| self.law.pacing())).unwrap_or_default();
     }
 
     /// Returns until when no request starts, if this sample, of a request that was answered or not, begins a pause with this limit

@@ -109,7 +109,7 @@ impl ShadowLaw {
     pub(crate) fn learn(&mut self, sample: &Sample) {
         let Some(law) = &mut self.law else { return };
         match step(&mut **law, sample, self.limit) {
-            Some((limit, ..)) => self.limit = limit.max(1),
+            Some((limit, _)) => self.limit = limit.max(1),
             None => self.panics += 1,
         }
     }

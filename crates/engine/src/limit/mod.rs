@@ -177,7 +177,7 @@ pub trait LimitAlgorithm: fmt::Debug + Send {
 
     /// Returns the least time from one start of a request to the next; zero, where as many may start at once as there are free slots,
     /// as laws answer unless they say otherwise. Where most of an answer is delay, a burst floods the server behind the delay long
-    /// before an answer tells. Asked after each sample. It holds for requests that may wait.
+    /// before an answer tells. Asked when the limit moves, and once in sixteen samples. It holds for requests that may wait.
     fn pacing(&self) -> Duration {
         Duration::ZERO
     }

@@ -145,10 +145,13 @@ fn no_request_is_rejected_for_pacing_alone() {
 
 #[test]
 fn a_waiter_starts_when_it_is_due_where_the_law_wants_no_pacing_meanwhile() {
-    let law = Paced { limit: 100, gap: Duration::from_millis(10), samples: 0, until: 2 };
+    let law = Paced { limit: 100, gap: Duration::from_millis(10), samples: 0, until: 17 };
     let mut engine = Engine::new(Plan { law: Box::new(law), ..plan(100, Duration::ZERO, 100) });
     let Arrival::Admit(slot) = engine.arrive(at(0), &ask()) else { panic!("the first one runs") };
     end(&mut engine, at(1_000), slot);
+    for _ in 0..15 {
+        end_at_once(&mut engine, at(1_000));
+    }
     let Arrival::Admit(mut streams) = engine.arrive(at(20_000), &ask()) else { panic!("no start is due before it") };
     let waiter = waits(&mut engine, at(20_000));
     // The answer begins, and its slot does not come free.

@@ -19,13 +19,13 @@ impl Engine {
             && self.queue.is_empty()
             && self.notices.is_empty()
             && !self.capacity.has_reserved()
-            && !self.capacity.is_paced()
+            && self.capacity.pacing().is_zero()
             && self.capacity.running().saturating_mul(4) <= self.capacity.limit().saturating_mul(3)
     }
 
     /// Whether no request may start under the limit before a time, or only one after the other.
     pub const fn is_paused(&self) -> bool {
-        self.capacity.is_paused() || self.capacity.is_paced()
+        self.capacity.is_paused() || !self.capacity.pacing().is_zero()
     }
 
     /// Returns the limit.

@@ -175,13 +175,19 @@ impl Engine {
         self.obey_law(&sample, was_answered);
     }
 
+    /// Spreads starts as the law wants. Where there is no line, a request would be refused for it.
+    #[cold]
+    fn pace(&mut self) {
+        let has_line = self.queue.places(self.capacity.limit()) > 0;
+        self.capacity.pace(if has_line { self.controller.pacing() } else { Duration::ZERO });
+    }
+
     fn obey_law(&mut self, sample: &Sample, was_answered: bool) {
         let now = sample.end;
         let step = self.controller.sample(sample, self.capacity.limit());
-        let pacing = self.controller.pacing();
-        // Where there is no line, a request would be refused for it.
-        let may_wait = pacing.is_zero() || self.queue.places(self.capacity.limit()) > 0;
-        self.capacity.pace(if may_wait { pacing } else { Duration::ZERO });
+        if self.controller.pacing() != self.capacity.pacing() {
+            self.pace();
+        }
         match step {
             Step::Same => {}
             Step::Panicked => self.note_change(now, ChangeEvent::LawPanic),

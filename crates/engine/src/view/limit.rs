@@ -122,7 +122,7 @@ impl Engine {
             reference_seconds: inputs.reference_seconds(),
             rtt_seconds: inputs.rtt_seconds(),
             ratio: inputs.ratio_if_known(),
-            pacing_seconds: self.capacity.is_paced().then(|| self.controller.pacing().as_secs_f64()),
+            pacing_seconds: Some(self.capacity.pacing().as_secs_f64()).filter(|&gap| gap > 0.0),
             last_move: last_move.map(|it| LimitMove::of(self.now, (it.at, it.from, it.to), it.basis)),
         };
         found.sentence = sentence(limit, &found);
