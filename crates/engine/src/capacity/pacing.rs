@@ -6,15 +6,15 @@
 use std::time::Duration;
 
 use super::Capacity;
-use crate::Timestamp;
+use crate::{Timestamp, nanos};
 
 /// Starts that were due within this time happen together: timers wake no sooner than after a millisecond or two.
 const CREDIT: Duration = Duration::from_millis(2);
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pacing {
-    /// Least time from one start to the next.
-    gap: Duration,
+    /// Least time from one start to the next, in nanoseconds.
+    gap: u64,
     /// When the next start is due.
     due: Timestamp,
     /// Time before which none happens; `NEVER` where one may.
@@ -22,7 +22,7 @@ pub(super) struct Pacing {
 }
 
 impl Pacing {
-    pub(super) const NONE: Self = Self { gap: Duration::ZERO, due: Timestamp::ZERO, held_until: Timestamp::NEVER };
+    pub(super) const NONE: Self = Self { gap: 0, due: Timestamp::ZERO, held_until: Timestamp::NEVER };
 
     pub(super) const fn next_start(&self) -> Timestamp {
         self.held_until
@@ -31,10 +31,15 @@ impl Pacing {
     /// Counts a start. One that was not due is of a request that may not wait, and doesn't hold back those that do.
     #[inline]
     pub(super) fn started(&mut self, now: Timestamp) {
-        if !self.gap.is_zero() && self.held_until == Timestamp::NEVER {
-            self.due = self.due.max(now.before(CREDIT)).after(self.gap);
-            self.held_until = if self.due > now { self.due } else { Timestamp::NEVER };
+        if self.gap > 0 && self.held_until == Timestamp::NEVER {
+            self.hold_back(now);
         }
+    }
+
+    #[cold]
+    fn hold_back(&mut self, now: Timestamp) {
+        self.due = self.due.max(now.before(CREDIT)).after(Duration::from_nanos(self.gap));
+        self.held_until = if self.due > now { self.due } else { Timestamp::NEVER };
     }
 
     pub(super) fn decay(&mut self, now: Timestamp) {
@@ -47,13 +52,13 @@ impl Pacing {
 impl Capacity {
     /// Has requests that may wait start with at least this time in between, from the next start on; zero ends that. A start that is
     /// held back already stays so until it is due: its waiter is woken then.
-    pub(crate) const fn pace(&mut self, gap: Duration) {
-        self.pacing.gap = gap;
+    pub(crate) fn pace(&mut self, gap: Duration) {
+        self.pacing.gap = nanos(gap);
     }
 
     /// Returns the least time from one start to the next; zero where starts are not spread.
     pub(crate) const fn pacing(&self) -> Duration {
-        self.pacing.gap
+        Duration::from_nanos(self.pacing.gap)
     }
 
     /// Whether the next start is not due yet.

@@ -19,8 +19,8 @@ use crate::{
     tokens::Marks,
 };
 
-/// A law is asked for its pacing when its limit moves, and once in so many samples: fewer than a judgement takes.
-const ASKED_EVERY: u32 = 16;
+/// One less than zero, so that a law is asked for its pacing after its first sample.
+const NO_SAMPLES: u32 = u32::MAX;
 
 /// The laws.
 #[derive(Debug)]
@@ -31,9 +31,8 @@ pub(crate) struct Controller {
     panics: u64,
     /// The last time that the law moved the limit, if it ever did.
     last_move: Option<Move>,
-    /// Least time from one start to the next, and samples since the law was asked for it.
-    pacing: Duration,
-    unasked: u32,
+    /// Samples that the law has taken, which may start anew.
+    samples: u32,
     /// Answers that outlast the deadline of their callers, where the law learns hold times. How long they go on says nothing of the
     /// server: so samples leave them out, and they have slots on top of the limit of the law, up to its largest.
     outlasting: usize,
@@ -96,8 +95,7 @@ impl Controller {
             one_in: None,
             panics: 0,
             last_move: None,
-            pacing: Duration::ZERO,
-            unasked: 0,
+            samples: NO_SAMPLES,
             outlasting: 0,
             refused: false,
             pauses: Pauses::default(),
@@ -119,7 +117,7 @@ impl Controller {
         if law.kind() == self.law.kind() {
             law.adopt(self.law.limit());
         }
-        (self.last_move, self.pacing, self.unasked) = (None, Duration::ZERO, 0);
+        (self.last_move, self.samples) = (None, NO_SAMPLES);
         self.pauses = Pauses::default();
         self.learns_hold_times = law.learns_hold_times();
         self.law = law;
@@ -173,21 +171,12 @@ impl Controller {
             return Step::Panicked;
         };
         let limit = if outlasting == 0 { limit.max(1) } else { self.with_outlasting(limit) };
-        if self.unasked == 0 || limit != in_force {
-            self.ask_for_pacing();
-        }
-        self.unasked -= 1;
+        self.samples = self.samples.wrapping_add(1);
         if limit == in_force {
             return Step::Same;
         }
         self.last_move = Some(Move { at: sample.end, from: in_force, to: limit, basis });
         Step::Moved { limit, basis }
-    }
-
-    #[cold]
-    fn ask_for_pacing(&mut self) {
-        self.unasked = ASKED_EVERY;
-        self.pacing = catch_unwind(AssertUnwindSafe(|| self.law.pacing())).unwrap_or_default();
     }
 
     /// Returns until when no request starts, if this sample, of a request that was answered or not, begins a pause with this limit
@@ -204,9 +193,15 @@ impl Controller {
         })
     }
 
-    /// Returns the least time from one start to the next; zero where requests are not spread.
-    pub(crate) const fn pacing(&self) -> Duration {
-        self.pacing
+    /// Whether the law is to be asked for its pacing though its limit stays: once in sixteen samples, fewer than a judgement takes.
+    #[inline]
+    pub(crate) const fn is_asked_for_pacing(&self) -> bool {
+        self.samples % 16 == 0
+    }
+
+    /// Asks the law for the least time from one start to the next; zero where starts are not spread.
+    pub(crate) fn pacing(&self) -> Duration {
+        catch_unwind(AssertUnwindSafe(|| self.law.pacing())).unwrap_or_default()
     }
 
     /// Returns the last time that the law moved the limit.

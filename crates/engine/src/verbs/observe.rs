@@ -184,16 +184,14 @@ impl Engine {
 
     fn obey_law(&mut self, sample: &Sample, was_answered: bool) {
         let now = sample.end;
-        let step = self.controller.sample(sample, self.capacity.limit());
-        if self.controller.pacing() != self.capacity.pacing() {
-            self.pace();
-        }
-        match step {
+        match self.controller.sample(sample, self.capacity.limit()) {
+            Step::Same if self.controller.is_asked_for_pacing() => self.pace(),
             Step::Same => {}
             Step::Panicked => self.note_change(now, ChangeEvent::LawPanic),
             Step::Moved { limit, basis } => {
                 let from = short(self.capacity.limit());
                 self.capacity.resize(limit);
+                self.pace();
                 self.note_change(now, ChangeEvent::Limit { from, basis });
                 self.dispatch(now);
             }
