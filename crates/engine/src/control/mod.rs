@@ -196,7 +196,7 @@ impl Controller {
     /// Whether the law is to be asked for its pacing though its limit stays: once in sixteen samples, fewer than a judgement takes.
     #[inline]
     pub(crate) const fn is_asked_for_pacing(&self) -> bool {
-        self.samples % 16 == 0
+        self.samples.is_multiple_of(16)
     }
 
     /// Asks the law for the least time from one start to the next; zero where starts are not spread.
