@@ -42,7 +42,10 @@ async fn the_history_adds_up_and_a_poller_gets_what_is_new() {
     admission.set_mode(Mode::Observe);
     let is_marked = |it: &Value| it["change"] == "mode" && it["to"] == "observe";
     let page = wait_for(&site, |page| {
-        page["frames"].as_array().unwrap().len() >= 6 && page["marks"].as_array().unwrap().iter().any(is_marked)
+        // A mark is there at once, and the frame of its time up to a second later.
+        let is_past = |it: &Value| it["at_seconds"].as_f64() <= page["until_seconds"].as_f64();
+        let marks = page["marks"].as_array().unwrap();
+        page["frames"].as_array().unwrap().len() >= 6 && marks.iter().any(|it| is_marked(it) && is_past(it))
     })
     .await;
     let frames = page["frames"].as_array().unwrap();
