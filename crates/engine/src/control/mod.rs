@@ -48,6 +48,8 @@ pub(crate) struct Controller {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Step {
     Same,
+    /// The same once more, and the law is to be asked for its pacing: once in sixteen samples, fewer than a judgement takes.
+    Stays,
     Moved {
         limit: usize,
         /// The inputs of the law's judgement.
@@ -173,7 +175,7 @@ impl Controller {
         let limit = if outlasting == 0 { limit.max(1) } else { self.with_outlasting(limit) };
         self.samples = self.samples.wrapping_add(1);
         if limit == in_force {
-            return Step::Same;
+            return if self.samples.is_multiple_of(16) { Step::Stays } else { Step::Same };
         }
         self.last_move = Some(Move { at: sample.end, from: in_force, to: limit, basis });
         Step::Moved { limit, basis }
@@ -193,13 +195,8 @@ impl Controller {
         })
     }
 
-    /// Whether the law is to be asked for its pacing though its limit stays: once in sixteen samples, fewer than a judgement takes.
-    #[inline]
-    pub(crate) const fn is_asked_for_pacing(&self) -> bool {
-        self.samples.is_multiple_of(16)
-    }
-
     /// Asks the law for the least time from one start to the next; zero where starts are not spread.
+    #[cold]
     pub(crate) fn pacing(&self) -> Duration {
         catch_unwind(AssertUnwindSafe(|| self.law.pacing())).unwrap_or_default()
     }

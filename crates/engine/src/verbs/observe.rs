@@ -175,23 +175,20 @@ impl Engine {
         self.obey_law(&sample, was_answered);
     }
 
-    /// Spreads starts as the law wants. Where there is no line, a request would be refused for it.
-    #[cold]
-    fn pace(&mut self) {
-        let has_line = self.queue.places(self.capacity.limit()) > 0;
-        self.capacity.pace(if has_line { self.controller.pacing() } else { Duration::ZERO });
-    }
-
     fn obey_law(&mut self, sample: &Sample, was_answered: bool) {
         let now = sample.end;
-        match self.controller.sample(sample, self.capacity.limit()) {
-            Step::Same if self.controller.is_asked_for_pacing() => self.pace(),
-            Step::Same => {}
+        let step = self.controller.sample(sample, self.capacity.limit());
+        if matches!(step, Step::Stays | Step::Moved { .. }) {
+            // Where there is no line, a request would be refused for it.
+            let has_line = self.queue.places(self.capacity.limit()) > 0;
+            self.capacity.pace(if has_line { self.controller.pacing() } else { Duration::ZERO });
+        }
+        match step {
+            Step::Same | Step::Stays => {}
             Step::Panicked => self.note_change(now, ChangeEvent::LawPanic),
             Step::Moved { limit, basis } => {
                 let from = short(self.capacity.limit());
                 self.capacity.resize(limit);
-                self.pace();
                 self.note_change(now, ChangeEvent::Limit { from, basis });
                 self.dispatch(now);
             }
