@@ -39,7 +39,7 @@ pub(crate) fn warnings(plan: &Plan, values: &AdmissionConfig, largest: Option<us
 
 /// Shares below one percent, which may have been meant as parts of one.
 pub(crate) fn small_shares(partitions: &[(String, Share)]) -> Vec<String> {
-    let doubtful = partitions.iter().filter(|(_, share)| share.may_be_a_part_of_one());
+    let doubtful = partitions.iter().filter(|(_, share)| share.percent > 0.0 && share.percent < 1.0);
     let warning = |(name, share): &(String, Share)| {
         let percent = share.percent;
         // 0.29 times 100 is 28.999999999999996.

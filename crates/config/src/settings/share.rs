@@ -35,11 +35,6 @@ impl Share {
         Self { percent, mode: PartitionMode::Burst, observes: false, lends: 100.0 }
     }
 
-    /// Whether it looks like a part of one that was taken for a percentage.
-    pub(crate) const fn may_be_a_part_of_one(self) -> bool {
-        self.percent > 0.0 && self.percent < 1.0
-    }
-
     /// Makes the share a hard cap, even while the server is idle: [`PartitionMode::HardCap`]. Further requests wait like any other; with
     /// `shed` they get 429 (`partition_cap`). For a 429 at once beside a queue, use a
     /// [`Cap::reject`](tower_admission_engine::settings::Cap::reject) rule.

@@ -94,7 +94,8 @@ impl Capacity {
         }
         self.parts = self.partitions.iter().map(|it| it.plan.part).collect();
         self.shares = vec![0; self.parts.len()];
-        self.overcommits = self.partitions.iter().any(|it| it.plan.passes_limit());
+        self.overcommits =
+            self.partitions.iter().any(|it| it.plan.observes || it.plan.mode == PartitionMode::Overcommit);
         self.clear_reserved();
         added
     }
@@ -379,13 +380,15 @@ impl Capacity {
     /// Returns when a reservation may shrink, a pause ends, or the next request may start; never, where nothing is held back.
     #[inline]
     pub(crate) fn next_decay(&self) -> Timestamp {
-        self.reserved.next_decay.min(self.paused_until).min(self.pacing.next_start())
+        self.reserved.next_decay.min(self.paused_until).min(self.pacing.held_until)
     }
 
     /// Ends the reservations that were not needed lately, and a pause whose time is over.
     pub(crate) fn decay(&mut self, now: Timestamp) {
         self.reserved.decay(now);
-        self.pacing.decay(now);
+        if self.pacing.held_until <= now {
+            self.pacing.held_until = Timestamp::NEVER;
+        }
         if self.paused_until <= now {
             self.paused_until = Timestamp::NEVER;
         }

@@ -18,15 +18,11 @@ pub(super) struct Pacing {
     /// When the next start is due.
     due: Timestamp,
     /// Time before which none happens; `NEVER` where one may.
-    held_until: Timestamp,
+    pub(super) held_until: Timestamp,
 }
 
 impl Pacing {
     pub(super) const NONE: Self = Self { gap: 0, due: Timestamp::ZERO, held_until: Timestamp::NEVER };
-
-    pub(super) const fn next_start(&self) -> Timestamp {
-        self.held_until
-    }
 
     /// Counts a start. One that was not due is of a request that may not wait, and doesn't hold back those that do.
     #[inline]
@@ -40,12 +36,6 @@ impl Pacing {
     fn hold_back(&mut self, now: Timestamp) {
         self.due = self.due.max(now.before(CREDIT)).after(Duration::from_nanos(self.gap));
         self.held_until = if self.due > now { self.due } else { Timestamp::NEVER };
-    }
-
-    pub(super) fn decay(&mut self, now: Timestamp) {
-        if self.held_until <= now {
-            self.held_until = Timestamp::NEVER;
-        }
     }
 }
 

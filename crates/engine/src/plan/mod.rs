@@ -264,13 +264,6 @@ pub struct PartitionPlan {
     pub withheld: u32,
 }
 
-impl PartitionPlan {
-    /// Whether the partition may run requests beyond the limit.
-    pub(crate) fn passes_limit(&self) -> bool {
-        self.observes || self.mode == PartitionMode::Overcommit
-    }
-}
-
 /// How many requests may wait at a place, and for how long.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug)]

@@ -62,7 +62,8 @@ pub(super) struct Cohort {
     answers: f64,
     /// Requests that were not answered within this time.
     late: u32,
-    late_from: f64,
+    /// Nanoseconds after which a request that was not answered is late.
+    pub(super) late_from: f64,
     /// Mean round-trip time of the requests that were answered, in the cohorts before this one; 0 while there were none.
     usual: f64,
     rules: Rules,
@@ -117,11 +118,6 @@ impl Cohort {
             concurrency: 0.0,
             answering: 0.0,
         }
-    }
-
-    /// A request that is not answered within so many nanoseconds is late.
-    pub(super) const fn with_late_from(self, late_from: f64) -> Self {
-        Self { late_from, ..self }
     }
 
     pub(super) fn age(&self, now: Timestamp) -> Duration {

@@ -151,8 +151,7 @@ use self::{
     rules::{Rule, Rules},
     space::Shown,
 };
-use super::Number;
-use super::{LimitAlgorithm, LimitInputs, LimitState, Reference, Sample, clamp_to_limit, range_problems};
+use super::{LimitAlgorithm, LimitInputs, LimitState, Number, Reference, Sample, clamp_to_limit, range_problems};
 use crate::{Problem, Timestamp};
 
 /// Learns the limit without a threshold: compares latency at the limit with latency at half of it.
@@ -313,8 +312,11 @@ impl TwoPoint {
     /// Opens a cohort of the requests that start from now on.
     fn open(&self, now: Timestamp, hurry: bool) -> Cohort {
         let hurry = hurry && self.rules.has(Rule::Hurry);
-        let late_from = if self.patience > 0.0 { LATE_FROM * self.patience } else { f64::INFINITY };
-        Cohort::open(now, self.running, self.wanted(), hurry, self.usual, self.rules).with_late_from(late_from)
+        let mut cohort = Cohort::open(now, self.running, self.wanted(), hurry, self.usual, self.rules);
+        if self.patience > 0.0 {
+            cohort.late_from = LATE_FROM * self.patience;
+        }
+        cohort
     }
 
     /// Returns how many samples a cohort takes: few slots take long to give many.

@@ -91,11 +91,6 @@ impl Point {
     pub(super) fn error(&self, scatter: f64) -> f64 {
         (self.scatter.max(scatter) / self.samples).sqrt()
     }
-
-    /// Returns how much slower this point is than `other`, as the logarithm of the factor.
-    pub(super) fn ln_slower(&self, other: &Self) -> f64 {
-        (self.rtt / other.rtt).ln()
-    }
 }
 
 /// What is left, after each point, of the largest scatter so far: half of it after 34 points.
@@ -145,7 +140,7 @@ pub(super) const ERRORS: f64 = 0.6;
 impl Comparison {
     pub(super) fn new(high: &Point, low: &Point, scatter: f64) -> Self {
         let halvings = (high.concurrency / low.concurrency).log2();
-        let slower = high.ln_slower(low);
+        let slower = (high.rtt / low.rtt).ln();
         let error = high.error(scatter).hypot(low.error(scatter));
         let error = error / halvings.abs();
         Self { g: (slower / halvings).exp(), margin: (ERRORS * error).exp(), halvings, error }
