@@ -386,12 +386,9 @@ impl Capacity {
     /// Ends the reservations that were not needed lately, and a pause whose time is over.
     pub(crate) fn decay(&mut self, now: Timestamp) {
         self.reserved.decay(now);
-        if self.pacing.held_until <= now {
-            self.pacing.held_until = Timestamp::NEVER;
-        }
-        if self.paused_until <= now {
-            self.paused_until = Timestamp::NEVER;
-        }
+        let ahead = |time: Timestamp| if time > now { time } else { Timestamp::NEVER };
+        self.pacing.held_until = ahead(self.pacing.held_until);
+        self.paused_until = ahead(self.paused_until);
     }
 
     /// Ends all reservations, a pause, and pacing: after this change, their reason may be gone.
