@@ -12,7 +12,6 @@ mod sample_tests;
 mod shadow_tests;
 mod share_tests;
 mod story_tests;
-mod wait_limit_tests;
 
 use crate::{
     Engine, LabelSnapshot, Timestamp,
