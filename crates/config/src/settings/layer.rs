@@ -40,8 +40,8 @@ macro_rules! layer_settings {
                 ///
                 /// What is not set follows from it. Requests without a deadline have this one, and answers after it count as
                 /// waste. A [queue](Self::queue) of 10,000 is
-                /// bounded by time: a request waits for at most four fifths of the patience ([`max_wait`](Self::max_wait)), less where
-                /// answers are slow, and in an [overload that lasts](tower_admission_engine::plan::Discipline::BurstCredit) for a fortieth. A gate before that queue
+                /// bounded by time: a request waits for at most four fifths of the patience ([`max_wait`](Self::max_wait)),
+                /// and in an [overload that lasts](tower_admission_engine::plan::Discipline::BurstCredit) for a fortieth. A gate before that queue
                 /// would add nothing, so its [timeout](Self::admission_timeout) is 0. In files, the threshold of a law
                 /// `aimd` is half of the patience.
                 ///

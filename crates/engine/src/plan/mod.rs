@@ -34,8 +34,7 @@ pub enum Discipline {
         short_wait: Duration,
     },
     /// Like [`Fair`](Self::Fair), with a credit of time for bursts: a new request may wait for as long as there is
-    /// credit, and for `longest` at most, or until twice the time that a slot is held on average is left before its deadline: a
-    /// request that starts later is often answered too late. The credit is used up, second by second, while the requests that are served
+    /// credit, and for `longest` at most. The credit is used up, second by second, while the requests that are served
     /// have waited for longer than a short time, and grows back twice as fast while they haven't. So a burst after a calm
     /// is absorbed. In a standing overload no request waits for more than a short time: such a wait would only serve
     /// every request later. Each partition has a credit of its own: a flood of a partition leaves the bursts of the others alone.

@@ -42,8 +42,6 @@ pub(crate) struct WaitQueue {
     allowances: Vec<BurstAllowance>,
     /// How long it takes until two slots come free, where the discipline asks for it.
     two_turns: Duration,
-    /// How long two requests hold their slots, one after the other.
-    two_answers: Duration,
     flows: FairQueue,
     runs: Runs,
     deadlines: Deadlines,
@@ -78,7 +76,6 @@ impl WaitQueue {
             last_empty: Timestamp::ZERO,
             allowances: vec![BurstAllowance::default(); partitions],
             two_turns: Duration::ZERO,
-            two_answers: Duration::ZERO,
             flows: FairQueue::new(partitions, discipline == Discipline::Fifo, aging),
             runs: Runs::default(),
             deadlines: Deadlines::default(),

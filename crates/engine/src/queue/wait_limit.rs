@@ -30,9 +30,9 @@ impl WaitQueue {
         matches!(self.discipline, Discipline::BurstCredit { .. })
     }
 
-    /// Notes how long it takes until two slots come free, and how long two requests hold theirs, one after the other.
-    pub(crate) const fn note_times(&mut self, two_turns: Duration, two_answers: Duration) {
-        (self.two_turns, self.two_answers) = (two_turns, two_answers);
+    /// Notes how long it takes until two slots come free.
+    pub(crate) const fn note_two_turns(&mut self, time: Duration) {
+        self.two_turns = time;
     }
 
     /// Notes whether the line is empty.
@@ -58,10 +58,10 @@ impl WaitQueue {
         own: Option<Duration>,
         in_room: Option<Duration>,
     ) {
-        let &Waiter { partition, caller_deadline, .. } = self.flows.waiters.get(key);
+        let partition = self.flows.waiters.get(key).partition;
         let wait = match in_room {
             Some(_) => in_room,
-            None if stage == Stage::Line => self.wait_limit(now, partition, caller_deadline),
+            None if stage == Stage::Line => self.wait_limit(now, partition),
             None => self.gate.wait,
         };
         let has_line = !matches!(self.line.places, Places::Exactly(0));
@@ -82,14 +82,12 @@ impl WaitQueue {
         }
     }
 
-    /// Returns how long a waiter of a partition that joins the line now may wait there, as the discipline says. A request that
-    /// started later than two answers before its deadline would often be answered too late.
-    fn wait_limit(&mut self, now: Timestamp, partition: PartitionId, deadline: Timestamp) -> Option<Duration> {
+    /// Returns how long a waiter of a partition that joins the line now may wait there, as the discipline says.
+    fn wait_limit(&mut self, now: Timestamp, partition: PartitionId) -> Option<Duration> {
         match self.discipline {
             Discipline::BurstCredit { longest, standing, credit } => {
                 let left = self.allowances[partition.index()].left(now, credit.max(longest));
-                let in_time = deadline.since(now).saturating_sub(self.two_answers);
-                Some(left.min(longest).min(in_time).max(standing).max(self.two_turns))
+                Some(left.min(longest).max(standing).max(self.two_turns))
             }
             Discipline::AdaptiveLifo { interval, short_wait } => {
                 Some(if self.is_backed_up(now) { short_wait } else { interval })
