@@ -64,7 +64,7 @@ struct Run {
 impl Run {
     fn is_in_time(&self) -> bool {
         // An optimised build makes all answers within what is promised for waking; one for tests gets some more.
-        let made = if cfg!(debug_assertions) { 400 } else { 100 };
+        let made = if cfg!(debug_assertions) { 250 } else { 100 };
         self.woken.time <= Duration::from_millis(100)
             && self.made.at_most() <= Duration::from_millis(made)
             && self.answered <= Duration::from_secs(2)

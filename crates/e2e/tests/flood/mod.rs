@@ -95,7 +95,7 @@ async fn run(partitions: &'static str, abandoned: &'static str, over: Over, call
 async fn a_tenant_that_floods_takes_no_more_than_its_share_and_leaves_nothing_unused() {
     for partitions in ["lent", "capped"] {
         let found = run(partitions, "stops", Over::Http, Callers::Flood).await;
-        assert!(found.utilisation >= goal(if partitions == "capped" { 0.87 } else { 0.95 }), "{found:?}");
+        assert!(found.utilisation >= goal(0.95), "{found:?}");
         assert!(found.worst_off >= goal(0.97), "{found:?}");
         assert!(found.noisy >= 1_000.0, "no flood: {found:?}");
     }
@@ -130,6 +130,6 @@ async fn callers_that_leave_early_don_t_walk_through_the_limit() {
 async fn a_server_that_takes_their_work_for_ended_is_lost() {
     for over in [Over::Http, Over::Grpc] {
         let found = run("lent", "stops", over, Callers::Leave).await;
-        assert!(found.worst_off < 0.85 && found.inside > WORKERS + found.limit, "{found:?}");
+        assert!(found.worst_off < 0.5 && found.inside > WORKERS + found.limit, "{found:?}");
     }
 }
