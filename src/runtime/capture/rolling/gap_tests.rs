@@ -29,9 +29,13 @@ impl Clock for Hand {
 
 /// A capture whose rows are taken when the test says so, four of them at the most.
 fn start() -> (Hand, Admission, Ring, Receiver<Row>) {
+    start_with(4)
+}
+
+fn start_with(buffer: usize) -> (Hand, Admission, Ring, Receiver<Row>) {
     let hand = Hand::default();
     let admission = Admission::builder().limit(Fixed::new(2)).shed().clock(hand.clone()).build().unwrap();
-    let (sender, rows) = sync_channel(4);
+    let (sender, rows) = sync_channel(buffer);
     let checkpoint = admission.shared.with_engine(|state, _| state.record(Tape::with_gaps(sender))).unwrap();
     let head = Header { capture: ROLLING, ..Header::default() };
     (hand, admission, Ring::new(Duration::from_secs(60), 1 << 20, head, checkpoint), rows)
@@ -104,4 +108,27 @@ fn the_end_of_the_handle_ends_it() {
     record(&ring, &from);
     let ring = ring.lock().unwrap();
     assert_eq!((ring.is_running, ring.rows), (false, 2));
+}
+
+/// A thread that waits for each row goes to sleep 1,997 times for these 2,000, and is woken as often, under the lock of the handle.
+#[cfg(target_os = "linux")]
+#[test]
+fn rows_gather_before_the_thread_is_woken() {
+    let (_hand, admission, ring, from) = start_with(16_384);
+    let thread = std::thread::spawn(move || {
+        record(&Mutex::new(ring), &from);
+        let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:")).unwrap();
+        line.trim().parse::<u128>().unwrap()
+    });
+    let begin = std::time::Instant::now();
+    for _ in 0..1_000 {
+        pass(&admission, "one by one");
+        std::thread::sleep(Duration::from_micros(20));
+    }
+    drop(admission);
+    let sleeps = thread.join().unwrap();
+    // A sleep, a wait for a row, and a wait for a lock in each pause.
+    let most = 3 * (begin.elapsed().as_millis() / super::PAUSE.as_millis() + 2);
+    assert!(sleeps <= most, "{sleeps}, and at most {most}");
 }
