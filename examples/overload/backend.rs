@@ -6,22 +6,23 @@
 //! a metastable failure, in the words of Bronson et al., "Metastable Failures in Distributed Systems", HotOS 2021.
 
 use std::{
+    collections::VecDeque,
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicU32, Ordering},
     },
     time::Duration,
 };
 
 use tokio::{
-    sync::{Mutex, mpsc, oneshot},
+    sync::{Semaphore, oneshot},
     time::{Instant, sleep_until},
 };
 
 /// The backend. Clones are the same one; its workers end with the last clone, or at [`stop`](Self::stop).
 #[derive(Clone)]
 pub(crate) struct Backend {
-    queue: mpsc::UnboundedSender<Job>,
+    queue: Arc<Queue>,
     slowness: Arc<AtomicU32>,
     workers: Arc<Workers>,
 }
@@ -32,22 +33,54 @@ struct Job {
     done: oneshot::Sender<()>,
 }
 
+/// Jobs in the order in which they came, and a permit for each. Workers that took turns at a lock of the queue would wake each other
+/// one by one, which halves the capacity where the runtime has much else to do.
+struct Queue {
+    jobs: Mutex<VecDeque<Job>>,
+    permits: Semaphore,
+}
+
+impl Default for Queue {
+    fn default() -> Self {
+        Self { jobs: Mutex::default(), permits: Semaphore::new(0) }
+    }
+}
+
+impl Queue {
+    fn push(&self, job: Job) {
+        let mut jobs = self.jobs.lock().unwrap();
+        if !self.permits.is_closed() {
+            jobs.push_back(job);
+            self.permits.add_permits(1);
+        }
+    }
+
+    async fn pop(&self) -> Option<Job> {
+        self.permits.acquire().await.ok()?.forget();
+        self.jobs.lock().unwrap().pop_front()
+    }
+
+    fn close(&self) {
+        let mut jobs = self.jobs.lock().unwrap();
+        self.permits.close();
+        jobs.clear();
+    }
+}
+
 struct Workers(Vec<tokio::task::JoinHandle<()>>);
 
 impl Backend {
     pub(crate) fn start(workers: usize) -> Self {
-        let (queue, jobs) = mpsc::unbounded_channel();
-        let jobs = Arc::new(Mutex::new(jobs));
-        let slowness = Arc::new(AtomicU32::new(1));
+        let (queue, slowness) = (Arc::<Queue>::default(), Arc::new(AtomicU32::new(1)));
         let workers =
-            (0..workers).map(|_| tokio::spawn(work(Arc::clone(&jobs), Arc::clone(&slowness)))).collect::<Vec<_>>();
+            (0..workers).map(|_| tokio::spawn(work(Arc::clone(&queue), Arc::clone(&slowness)))).collect::<Vec<_>>();
         Self { queue, slowness, workers: Arc::new(Workers(workers)) }
     }
 
     /// Does a piece of work that takes `service` once a worker is free for it. `None` if the backend was stopped.
     pub(crate) async fn run(&self, service: Duration) -> Option<()> {
         let (done, result) = oneshot::channel();
-        self.queue.send(Job { handed_over: Instant::now(), service, done }).ok()?;
+        self.queue.push(Job { handed_over: Instant::now(), service, done });
         result.await.ok()
     }
 
@@ -58,6 +91,7 @@ impl Backend {
 
     /// Forgets all work that is left.
     pub(crate) fn stop(&self) {
+        self.queue.close();
         self.workers.0.iter().for_each(tokio::task::JoinHandle::abort);
     }
 }
@@ -68,11 +102,9 @@ impl Drop for Workers {
     }
 }
 
-async fn work(jobs: Arc<Mutex<mpsc::UnboundedReceiver<Job>>>, slowness: Arc<AtomicU32>) {
+async fn work(queue: Arc<Queue>, slowness: Arc<AtomicU32>) {
     let mut free_at = Instant::now();
-    loop {
-        let job = jobs.lock().await.recv().await;
-        let Some(job) = job else { return };
+    while let Some(job) = queue.pop().await {
         // Timers fire up to a millisecond late. A worker that has more to do begins it when the last job should have
         // ended, so that the capacity is what it is said to be.
         free_at = free_at.max(job.handed_over) + job.service * slowness.load(Ordering::Relaxed);
@@ -121,12 +153,14 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_stopped_backend_answers_nobody() {
         let backend = Backend::start(1);
-        let waiting = tokio::spawn({
+        let mut waiting = JoinSet::new();
+        for _ in 0..2 {
             let backend = backend.clone();
-            async move { backend.run(SERVICE).await }
-        });
+            waiting.spawn(async move { backend.run(SERVICE).await });
+        }
         tokio::task::yield_now().await;
         backend.stop();
-        assert_eq!(waiting.await.unwrap(), None);
+        assert_eq!(waiting.join_all().await, [None, None], "one at work, and one in line");
+        assert_eq!(backend.run(SERVICE).await, None);
     }
 }
