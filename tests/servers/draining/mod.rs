@@ -63,11 +63,13 @@ struct Run {
 
 impl Run {
     fn is_in_time(&self) -> bool {
+        self.woken.time <= Duration::from_millis(100) && self.answered <= Duration::from_secs(2)
+    }
+
+    fn is_made_in_time(&self) -> bool {
         // An optimised build makes all answers within what is promised for waking; one for tests gets some more.
         let made = if cfg!(debug_assertions) { 250 } else { 100 };
-        self.woken.time <= Duration::from_millis(100)
-            && self.made.at_most() <= Duration::from_millis(made)
-            && self.answered <= Duration::from_secs(2)
+        self.is_in_time() && self.made.at_most() <= Duration::from_millis(made)
     }
 }
 
@@ -100,18 +102,30 @@ async fn ten_thousand_wait() -> Run {
     Run { woken, made, answered: last - start }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn ten_thousand_waiters_are_told_at_once() {
+/// One of three runs has to be in time: a machine has more to do at times.
+async fn one_is_in_time(is_in_time: fn(&Run) -> bool) {
     let mut runs = Vec::new();
     for _ in 0..3 {
         let run = ten_thousand_wait().await;
         println!("{run:?}");
-        if run.is_in_time() {
+        if is_in_time(&run) {
             return;
         }
         runs.push(run);
     }
     panic!("too long until all are woken, or until all are answered: {runs:#?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ten_thousand_waiters_are_told_at_once() {
+    one_is_in_time(Run::is_in_time).await;
+}
+
+/// What the answers cost: beside other tests, which take the caches, they cost twice as much.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "measures: `.ci/test` runs it with nothing beside it"]
+async fn the_answers_of_ten_thousand_waiters_are_made_at_once() {
+    one_is_in_time(Run::is_made_in_time).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
