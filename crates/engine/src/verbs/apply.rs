@@ -11,24 +11,9 @@ use crate::{
 };
 
 impl Engine {
-    /// Does what was decided about a request that arrives: the only place.
-    #[inline(always)]
-    pub(super) fn apply<const PLAIN: bool>(
-        &mut self,
-        now: Timestamp,
-        ask: &Ask<'_>,
-        label: LabelId,
-        decision: Decision,
-        may_wait: bool,
-    ) -> Arrival {
-        match decision {
-            Decision::Run { .. } if PLAIN => self.start::<true>(now, ask, label, Marks::NONE),
-            decision => self.apply_any(now, ask, label, decision, may_wait),
-        }
-    }
-
+    /// Does what was decided about a request that arrives: the only place, but for plain requests that run.
     #[inline(never)]
-    fn apply_any(
+    pub(super) fn apply(
         &mut self,
         now: Timestamp,
         ask: &Ask<'_>,
@@ -67,7 +52,13 @@ impl Engine {
 
     /// Starts a request that may run, or has it ask a store first. `marks` are those of what it exceeds.
     #[inline(always)]
-    fn start<const PLAIN: bool>(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId, marks: Marks) -> Arrival {
+    pub(super) fn start<const PLAIN: bool>(
+        &mut self,
+        now: Timestamp,
+        ask: &Ask<'_>,
+        label: LabelId,
+        marks: Marks,
+    ) -> Arrival {
         let mut holder = Holder { partition: ask.partition, label, level: Level::of(ask.criticality), marks };
         let in_flight = self.take_slots(&mut holder, 1);
         if label != LabelId::DEFAULT {

@@ -5,6 +5,7 @@ use crate::{
     ids::{ClassId, LabelId, LabelMetricsId, RuleClassId},
     telemetry::Event,
     tokens::{Arrival, Ask, Marks, Slot, Subject},
+    verbs::decide::Decision,
 };
 
 impl Engine {
@@ -61,8 +62,10 @@ impl Engine {
         let label = self.label_of::<PLAIN>(now, ask);
         self.tell(now, Event::Arrived { partition: ask.partition, label });
         self.catch_up::<PLAIN>(now);
-        let decision = self.decide::<PLAIN>(now, ask, label, MAY_WAIT);
-        self.apply::<PLAIN>(now, ask, label, decision, MAY_WAIT)
+        match self.decide::<PLAIN>(now, ask, label, MAY_WAIT) {
+            Decision::Run { .. } if PLAIN => self.start::<true>(now, ask, label, Marks::NONE),
+            decision => self.apply(now, ask, label, decision, MAY_WAIT),
+        }
     }
 
     /// Serves those that came first: waiters for a rule that has room by now, or for a slot that is not held back any more.

@@ -21,7 +21,6 @@ use std::{
         Arc, Mutex,
         mpsc::{Receiver, sync_channel},
     },
-    thread,
     time::Duration,
 };
 
@@ -44,8 +43,7 @@ use crate::{
 /// Rows that are taken at a time, so that a look at the capture waits for no more.
 const AT_ONCE: usize = 256;
 
-/// Time for which rows gather. A thread that waits for each is woken by each, under the lock of the handle: in a flood of 12,000
-/// requests a second that took a tenth of the processor time of the server.
+/// Time for which rows gather: a thread that waits for each is woken by each, under the lock of the handle.
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// A capture of the last minutes, in memory: it runs until it is [stopped](crate::Admission::stop_rolling_capture), and is
@@ -156,7 +154,7 @@ impl RollingCapture {
         let head = Header { capture: ROLLING, name, policy, without_policy, ..Header::default() };
         let ring = Arc::new(Mutex::new(Ring::new(self.last, self.max_bytes, head, checkpoint)));
         let taken = Arc::clone(&ring);
-        let thread = thread::Builder::new().name("admission-capture".to_owned());
+        let thread = std::thread::Builder::new().name("admission-capture".to_owned());
         if let Err(error) = thread.spawn(move || record(&taken, &rows)) {
             drop(shared.with_engine(|state, _| state.tape.take()));
             return Err(error.into());
@@ -169,11 +167,10 @@ impl RollingCapture {
 fn record(ring: &Mutex<Ring>, rows: &Receiver<Row>) {
     while let Ok(row) = rows.recv() {
         let mut ring = lock(ring);
-        ring.take(row);
-        let more = rows.try_iter().take(AT_ONCE).map(|row| ring.take(row)).count();
+        let taken = std::iter::once(row).chain(rows.try_iter().take(AT_ONCE)).map(|row| ring.take(row)).count();
         drop(ring);
-        if more < AT_ONCE {
-            thread::sleep(PAUSE);
+        if taken <= AT_ONCE {
+            std::thread::sleep(PAUSE);
         }
     }
     lock(ring).is_running = false;
