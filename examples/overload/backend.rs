@@ -8,7 +8,7 @@
 use std::{
     collections::VecDeque,
     sync::{
-        Arc, Mutex,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU32, Ordering},
     },
     time::Duration,
@@ -47,8 +47,12 @@ impl Default for Queue {
 }
 
 impl Queue {
+    fn jobs(&self) -> MutexGuard<'_, VecDeque<Job>> {
+        self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn push(&self, job: Job) {
-        let mut jobs = self.jobs.lock().unwrap();
+        let mut jobs = self.jobs();
         if !self.permits.is_closed() {
             jobs.push_back(job);
             self.permits.add_permits(1);
@@ -57,11 +61,11 @@ impl Queue {
 
     async fn pop(&self) -> Option<Job> {
         self.permits.acquire().await.ok()?.forget();
-        self.jobs.lock().unwrap().pop_front()
+        self.jobs().pop_front()
     }
 
     fn close(&self) {
-        let mut jobs = self.jobs.lock().unwrap();
+        let mut jobs = self.jobs();
         self.permits.close();
         jobs.clear();
     }
