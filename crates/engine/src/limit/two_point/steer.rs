@@ -63,9 +63,8 @@ const SAME: f64 = 0.15;
 /// From this part of rejected requests on, the service says itself that the limit is too high.
 const REFUSED: f64 = 0.05;
 /// A server is silent from so many requests on that left late, less two for each answer: even odds at a third of requests answered, which
-/// is where half of the limit brings more than all of it. With 4 a stop of the process and callers that leave early are taken for a silence; 8
-/// lose a third of what it brings where a knee falls.
-const SILENT: u32 = 6;
+/// is where half of the limit brings more than all of it. From 3 to 6 the law does as well.
+const SILENT: u32 = 4;
 /// From this part of requests on that took the last slot, the limit is what holds the server back and may double.
 const DEMAND: f64 = 0.25;
 
@@ -310,8 +309,11 @@ impl TwoPoint {
     fn room(&self, high: &Point) -> Move {
         let is_slower = self.low.is_some_and(|low| high.rtt > low.rtt * TARGET);
         let is_enough = self.limit >= high.counted * ROOM && !high.is_by_shares();
-        let usual = if is_enough { Move::Stay } else { Move::MakeRoom };
-        if is_slower { Move::Probe } else { usual }
+        match (is_slower, is_enough) {
+            (true, _) => Move::Probe,
+            (false, true) => Move::Stay,
+            (false, false) => Move::MakeRoom,
+        }
     }
 
     /// Takes a step back that was too much, unless the limit has fallen below that already.
