@@ -164,10 +164,11 @@ impl TwoPoint {
     #[cold]
     fn fall_silent(&mut self, sample: &Sample) {
         self.silence = (self.silence + 1).min(SILENT * 2);
-        let least = (self.answered * DROWNED_CUT).max(1.0);
-        let is_wanted = sample.running >= clamp_to_limit(self.limit, self.min, self.max);
-        // Behind a delay, many leave at once for what was too much a delay ago.
-        if self.silence < SILENT || self.is_delayed || !is_wanted || !self.rules.has(Rule::Silence) {
+        let least = self.answered * DROWNED_CUT;
+        // The silence of a few is chance, and a slot that no request waits for is not given again.
+        let is_chance = least < 1.0 || sample.running < clamp_to_limit(self.limit, self.min, self.max);
+        // After a delay, many leave at once for what was too much a delay ago.
+        if self.silence < SILENT || self.is_delayed || is_chance || !self.rules.has(Rule::Silence) {
             return;
         }
         if self.limit - 1.0 > least {
