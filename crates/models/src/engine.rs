@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
+use self::limit::Sample;
 use crate::{outcome::Outcome, time::Timestamp};
 
 /// The number of a partition.
@@ -81,6 +82,27 @@ impl RequestSample {
     }
 }
 
+pub(crate) mod limit {
+    use std::time::Duration;
+
+    use super::{Outcome, Timestamp};
+
+    /// What a law learns from a request.
+    #[derive(Clone, Copy, Debug)]
+    pub(crate) struct Sample {
+        pub(crate) start: Timestamp,
+        pub(crate) end: Timestamp,
+        pub(crate) running: usize,
+        pub(crate) weight: u32,
+    }
+
+    impl Sample {
+        pub(crate) fn new(start: Timestamp, rtt: Duration, _: usize, _: Outcome) -> Self {
+            Self { start, end: start.after(rtt), running: 0, weight: 1 }
+        }
+    }
+}
+
 /// The engine.
 #[derive(Debug)]
 pub(crate) struct Engine {
@@ -97,7 +119,8 @@ pub(crate) struct Engine {
     /// Requests that took a lent slot, and those that left it.
     pub(crate) admitted: u64,
     pub(crate) left: u64,
-    pub(crate) samples: Vec<RequestSample>,
+    /// When the requests started and ended whose samples were learned.
+    pub(crate) samples: Vec<(Timestamp, Timestamp)>,
     /// Requests whose end was learned.
     pub(crate) holds: usize,
     /// Requests that were counted and not timed.
@@ -180,8 +203,13 @@ impl Engine {
         self.dispatch();
     }
 
-    pub(crate) fn learn(&mut self, samples: &[RequestSample]) {
-        self.samples.extend_from_slice(samples);
+    pub(crate) fn learn(&mut self, _: Borrower, samples: &mut [Sample], have_ended: bool) {
+        self.samples.extend(samples.iter().map(|it| (it.start, it.end)));
+        self.holds += if have_ended { samples.len() } else { 0 };
+    }
+
+    pub(crate) fn learn_from(&mut self, sample: &RequestSample) {
+        self.samples.push((sample.start, sample.end));
     }
 
     pub(crate) fn learn_hold(&mut self, _: LabelId, _: Timestamp, _: Timestamp, _: u32) {

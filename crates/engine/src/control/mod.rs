@@ -68,18 +68,13 @@ pub(crate) struct Move {
     pub(crate) basis: LimitInputs,
 }
 
-/// Gives a law one sample; returns its limit, and the inputs that moved it away from the known limit, unless the law
-/// panicked.
+/// Gives a law samples, up to the first that moves its limit; returns how many, and the limit, unless the law panicked.
 ///
-/// The law is foreign code under our lock. If it panics, the limit stays what it was, and the request that happened to
-/// bring the sample does not suffer from it.
-fn step(law: &mut dyn LimitAlgorithm, sample: &Sample, known: usize) -> Option<(usize, LimitInputs)> {
-    let step = AssertUnwindSafe(|| {
-        law.on_sample(sample);
-        let limit = law.limit();
-        (limit, if limit == known { LimitInputs::default() } else { law.inputs() })
-    });
-    catch_unwind(step).ok()
+/// The law is foreign code under our lock. If it panics, the limit stays what it was, and no request suffers from it; the samples
+/// are lost.
+#[inline]
+fn step(law: &mut dyn LimitAlgorithm, samples: &[Sample]) -> Option<(usize, usize)> {
+    catch_unwind(AssertUnwindSafe(|| (law.on_samples(samples).clamp(1, samples.len()), law.limit()))).ok()
 }
 
 /// Has a law note how long callers wait. A law that panics knows no more than before.
@@ -149,36 +144,40 @@ impl Controller {
         self.shadow.time_one_in(self.one_in).map_or(decides, |shadow| shadow.min(decides)).get()
     }
 
-    /// Gives both laws a sample; returns what that means for the limit that is in force.
-    pub(crate) fn sample(&mut self, sample: &Sample, in_force: usize) -> Step {
-        match self.outlasting {
-            0 => self.learn(sample, in_force, 0),
-            outlasting => self.learn_without(sample, in_force, outlasting),
+    /// Gives both laws samples, if there are any, up to the first that moves the limit; returns how many, and what that means for
+    /// the limit that is in force.
+    pub(crate) fn learn(&mut self, samples: &[Sample], in_force: usize) -> Option<(usize, Step)> {
+        if self.outlasting == 0 && !self.shadow.is_on() {
+            return (!samples.is_empty()).then(|| self.ask(samples, in_force, 0));
         }
+        let mut sample = samples.first()?.clone();
+        let outlasting = self.outlasting;
+        [sample.in_flight, sample.running] =
+            [sample.in_flight, sample.running].map(|it| it.saturating_sub(outlasting).max(usize::from(outlasting > 0)));
+        sample.answering = sample.answering.saturating_sub(outlasting);
+        self.shadow.learn(&sample);
+        Some(self.ask(&[sample], in_force, outlasting))
     }
 
-    #[cold]
-    fn learn_without(&mut self, sample: &Sample, in_force: usize, outlasting: usize) -> Step {
-        let [in_flight, running] = [sample.in_flight, sample.running].map(|it| it.saturating_sub(outlasting).max(1));
-        let answering = sample.answering.saturating_sub(outlasting);
-        self.learn(&Sample { in_flight, running, answering, ..sample.clone() }, in_force, outlasting)
-    }
-
-    #[expect(clippy::inline_always, reason = "measured: nearly always nothing outlasts its caller")]
-    #[inline(always)]
-    fn learn(&mut self, sample: &Sample, in_force: usize, outlasting: usize) -> Step {
-        self.shadow.learn(sample);
-        let Some((limit, basis)) = step(&mut *self.law, sample, in_force.saturating_sub(outlasting)) else {
+    #[inline]
+    fn ask(&mut self, samples: &[Sample], in_force: usize, outlasting: usize) -> (usize, Step) {
+        let Some((learned, limit)) = step(&mut *self.law, samples) else {
             self.panics += 1;
-            return Step::Panicked;
+            return (samples.len(), Step::Panicked);
         };
         let limit = if outlasting == 0 { limit.max(1) } else { self.with_outlasting(limit) };
-        self.samples = self.samples.wrapping_add(1);
-        if limit == in_force {
-            return if self.samples.is_multiple_of(16) { Step::Stays } else { Step::Same };
-        }
-        self.last_move = Some(Move { at: sample.end, from: in_force, to: limit, basis });
-        Step::Moved { limit, basis }
+        let before = self.samples;
+        self.samples = before.wrapping_add(u32::try_from(learned).unwrap_or(u32::MAX));
+        let step = if limit != in_force {
+            let basis = catch_unwind(AssertUnwindSafe(|| self.law.inputs())).unwrap_or_default();
+            self.last_move = Some(Move { at: samples[learned - 1].end, from: in_force, to: limit, basis });
+            Step::Moved { limit, basis }
+        } else if self.samples / 16 != before / 16 {
+            Step::Stays
+        } else {
+            Step::Same
+        };
+        (learned, step)
     }
 
     /// Returns until when no request starts, if this sample, of a request that was answered or not, begins a pause with this limit
@@ -235,6 +234,7 @@ impl Controller {
     }
 
     /// Returns what a round-trip time would have been, had the request been of the first class.
+    #[inline]
     pub(crate) fn normalise(&mut self, class: ClassId, rtt: Duration) -> Duration {
         self.rtts.normalise(class, rtt)
     }
@@ -310,7 +310,7 @@ mod tests {
         };
         let mut limit = 1;
         for (in_flight, expected) in [(1, 1), (9, 8), (9, 8), (0, 8), (1, 1)] {
-            if let Step::Moved { limit: moved, .. } = control.sample(&sample(in_flight), limit) {
+            if let Some((1, Step::Moved { limit: moved, .. })) = control.learn(&[sample(in_flight)], limit) {
                 assert_ne!(moved, limit);
                 limit = moved;
             }

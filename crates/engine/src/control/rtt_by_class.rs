@@ -71,10 +71,12 @@ impl RttByClass {
     }
 
     /// Learns from a round-trip time and returns what it would have been for an average request.
+    #[inline]
     pub(crate) fn normalise(&mut self, class: ClassId, rtt: Duration) -> Duration {
-        if self.names.is_empty() {
-            return rtt;
-        }
+        if self.names.is_empty() { rtt } else { self.normalise_one(class, rtt) }
+    }
+
+    fn normalise_one(&mut self, class: ClassId, rtt: Duration) -> Duration {
         #[expect(clippy::cast_precision_loss, reason = "a latency in nanoseconds")]
         let ln_rtt = (nanos(rtt).max(1) as f64).ln();
         let class = class.index();

@@ -25,6 +25,7 @@ pub(crate) struct HoldTime {
 
 impl HoldTime {
     /// Takes a round-trip time, which stands in while no request was seen to its end.
+    #[inline]
     pub(crate) fn answered(&mut self, rtt: Duration) {
         if !self.whole {
             self.blend(rtt);
@@ -39,6 +40,7 @@ impl HoldTime {
         self.blend(held);
     }
 
+    #[inline]
     fn blend(&mut self, held: Duration) {
         let held = nanos(held);
         self.mean_nanos = match self.mean_nanos {

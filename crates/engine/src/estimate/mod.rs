@@ -38,6 +38,8 @@ impl Estimates {
     }
 
     /// Notes the round-trip time of a request of this class and partition; `is_within_limit` unless it ran over the limit.
+    #[expect(clippy::inline_always, reason = "measured: each answer comes here")]
+    #[inline(always)]
     pub(crate) fn answered(
         &mut self,
         (class, partition): (ClassId, PartitionId),

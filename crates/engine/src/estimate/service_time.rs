@@ -23,6 +23,7 @@ pub(super) struct Usual {
 
 impl ServiceTime {
     /// Takes the round-trip time of an answer.
+    #[inline]
     pub(crate) fn answered(&mut self, class: ClassId, rtt: Duration) {
         let class = class.index();
         if self.classes.len() <= class {
@@ -39,6 +40,7 @@ impl ServiceTime {
 
 impl Usual {
     /// Takes the round-trip time of an answer.
+    #[inline]
     pub(super) fn answered(&mut self, rtt: Duration) {
         let rtt = nanos(rtt);
         if self.answers == 0 {

@@ -175,6 +175,17 @@ pub trait LimitAlgorithm: fmt::Debug + Send {
     /// Takes one sample into account.
     fn on_sample(&mut self, sample: &Sample);
 
+    /// Takes samples into account, in their order, up to the first that moves the limit; returns how many those are. A handle that
+    /// is not busy learns from many requests at once. Nothing needs to be said here by a law that has [`on_sample`](Self::on_sample).
+    fn on_samples(&mut self, samples: &[Sample]) -> usize {
+        let before = self.limit();
+        let moved = |sample| {
+            self.on_sample(sample);
+            self.limit() != before
+        };
+        samples.iter().position(moved).map_or(samples.len(), |place| place + 1)
+    }
+
     /// Returns the least time from one start of a request to the next; zero, where as many may start at once as there are free slots,
     /// as laws answer unless they say otherwise. Where most of an answer is delay, a burst floods the server behind the delay long
     /// before an answer tells. Asked when the limit moves, and once in sixteen samples. It holds for requests that may wait.

@@ -244,24 +244,24 @@ impl Window {
         u64::try_from(self.total_nanos / u128::from(self.total_weight.max(1))).unwrap_or(u64::MAX)
     }
 
+    #[inline]
     fn add(&mut self, sample: &Sample) {
         let rtt = sample.rtt.map_or(0, nanos);
         match sample.outcome {
+            Outcome::Success => {
+                self.successes += 1;
+                let untimed = sample.weight.saturating_sub(1);
+                self.untimed = self.untimed.saturating_add(untimed);
+                self.take(rtt, u64::from(untimed) + 1);
+            }
             Outcome::Overload => self.overloads += 1,
             // Only a lower bound: it can show that the window is slower than it seems, never that it is faster.
             Outcome::Cancelled if sample.rtt.is_none() || rtt < self.mean() => return,
-            Outcome::Cancelled => self.cancelled += 1,
-            Outcome::Success => {
-                self.successes += 1;
-                self.untimed = self.untimed.saturating_add(sample.weight.saturating_sub(1));
+            Outcome::Cancelled => {
+                self.cancelled += 1;
+                self.take(rtt, 1);
             }
             Outcome::Ignore => return,
-        }
-        if sample.outcome != Outcome::Overload {
-            let weight = if sample.outcome == Outcome::Success { u64::from(sample.weight.max(1)) } else { 1 };
-            self.total_nanos += u128::from(rtt) * u128::from(weight);
-            self.total_weight += weight;
-            self.values.push(rtt);
         }
         if self.samples() == 1 {
             self.opened = sample.end;
@@ -269,6 +269,14 @@ impl Window {
         self.start = self.start.min(sample.start);
         self.in_flight = self.in_flight.max(sample.in_flight);
         self.running = sample.running;
+    }
+
+    /// Takes a round-trip time that stands for so many.
+    #[inline]
+    fn take(&mut self, rtt: u64, weight: u64) {
+        self.total_nanos += u128::from(rtt) * u128::from(weight);
+        self.total_weight += weight;
+        self.values.push(rtt);
     }
 
     fn aggregate(&mut self, how: Aggregate, overload_percent: f64, end: Timestamp) -> Option<Sample> {
@@ -321,10 +329,14 @@ impl Thinned {
         (self.stride, self.skipped) = (1, 0);
     }
 
+    #[inline]
     pub(super) fn push(&mut self, value: u64) {
-        if self.capacity == 0 {
-            return;
+        if self.capacity > 0 {
+            self.push_one(value);
         }
+    }
+
+    fn push_one(&mut self, value: u64) {
         self.skipped += 1;
         if self.skipped < self.stride {
             return;

@@ -21,20 +21,27 @@ pub(crate) enum Event {
     Admitted(RequestRef),
     /// Something else became of a request.
     Decided(RequestRef, Decided),
-    /// A request ended after this time. The label is that of the request, unless its slot is not counted or was taken back before:
+    /// A request ended after this time, and as many more as it stands for: these are counted elsewhere. The label is that of the request, unless its slot is not counted or was taken back before:
     /// the label may be forgotten by then.
-    Ended { partition: PartitionId, label: LabelId, metrics: LabelMetricsId, outcome: Outcome, rtt: Duration },
+    Ended {
+        partition: PartitionId,
+        label: LabelId,
+        metrics: LabelMetricsId,
+        outcome: Outcome,
+        rtt: Duration,
+        weight: u32,
+    },
     /// Requests ended in a time that is not known.
     EndedUntimed { borrower: Borrower, outcome: Outcome, count: u64 },
     /// Answers came after the deadline of their requests.
     AnsweredLate { borrower: Borrower, count: u64 },
     /// The trailers of a request told of an overload after its sample was taken.
     EndedLate(PartitionId),
-    /// Requests came and were admitted to lent slots; each is [listed](Self::Listed) when it ends. Less than
+    /// Requests came and were admitted to lent slots; some are [listed](Self::Listed) when they end. Less than
     /// 0 takes back requests that were counted before they gave up.
     AdmittedUnlisted { borrower: Borrower, count: i64 },
-    /// A request that was admitted to a lent slot, with how many ran then, and how many more ended in the same time.
-    Listed { request: RequestRef, in_flight: u32, rtt: Duration, alike: u32 },
+    /// A request that was admitted to a lent slot, with how many ran then: the last of those that are told at a time.
+    Listed { request: RequestRef, in_flight: u32 },
     /// Requests without a label came and were rejected, and are listed nowhere.
     RejectedUnlisted { partition: PartitionId, reason: Reason, count: u64 },
     /// Requests wait far longer than in the hour before, or not.

@@ -119,8 +119,8 @@ impl Telemetry {
                 self.journal.decided(now, DecisionCode::ADMITTED, request, Blocker::NOTHING, gauges);
             }
             Event::Decided(request, decided) => self.decided(now, request, decided, gauges),
-            Event::Ended { partition, label, metrics, outcome, rtt } => {
-                self.ended(partition, label, metrics, outcome, rtt);
+            Event::Ended { partition, label, metrics, outcome, rtt, weight } => {
+                self.ended(partition, label, metrics, outcome, (rtt, weight.into()));
             }
             Event::EndedUntimed { borrower, outcome, count } => {
                 self.count_left(borrower.label, outcome, count);
@@ -142,13 +142,9 @@ impl Telemetry {
                     self.tally(label, |metrics| metrics.requests = metrics.requests.wrapping_add_signed(count));
                 }
             }
-            Event::Listed { request, in_flight, rtt, alike } => {
+            Event::Listed { request, in_flight } => {
                 let gauges = Gauges { in_flight: in_flight as usize, ..gauges };
                 self.journal.decided(request.since, DecisionCode::ADMITTED, request, Blocker::NOTHING, gauges);
-                if alike > 0 {
-                    self.counts[request.partition.index()].rtt.record_many(rtt, alike.into());
-                    self.tally(request.label, |metrics| metrics.times.rtt.record_many(rtt, alike.into()));
-                }
             }
             Event::RejectedUnlisted { partition, reason, count } => {
                 let counts = &mut self.counts[partition.index()];
@@ -268,12 +264,12 @@ impl Telemetry {
         label: LabelId,
         metrics: LabelMetricsId,
         outcome: Outcome,
-        rtt: Duration,
+        (rtt, weight): (Duration, u64),
     ) {
         let counts = &mut self.counts[partition.index()];
         *counts.of(outcome) += 1;
         if outcome == Outcome::Success {
-            counts.rtt.record(rtt);
+            counts.rtt.record_many(rtt, weight);
             self.note_time(label, TimeKind::RoundTrip, rtt);
         }
         self.count_left(label, outcome, 1);
@@ -281,7 +277,7 @@ impl Telemetry {
             self.label_metrics.count(metrics, |metrics| {
                 metrics.ended(LabelOutcome::of_ended(outcome));
                 if outcome == Outcome::Success {
-                    metrics.times.rtt.record(rtt);
+                    metrics.times.rtt.record_many(rtt, weight);
                 }
             });
         }

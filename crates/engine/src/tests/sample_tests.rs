@@ -6,8 +6,8 @@ use std::{
 };
 
 use crate::{
-    Arrival, Ask, Engine, PartitionId, Reason, Slot,
-    limit::{LimitAlgorithm, LimitState, Sample},
+    Arrival, Ask, Borrower, Engine, PartitionId, Reason, Slot,
+    limit::{Aimd, Gradient2, Limit, LimitAlgorithm, LimitState, Sample, TwoPoint, Vegas},
     plan::{Bound, Mode, PartitionMode, PartitionPlan, Places, Plan},
     shares::WHOLE,
 };
@@ -29,8 +29,12 @@ impl LimitAlgorithm for Keeps {
 
 fn engine(mode: PartitionMode, law: &Keeps) -> Engine {
     let half = |name: &str| PartitionPlan { name: name.into(), part: WHOLE / 2, mode, observes: false, withheld: 0 };
+    engine_of(Box::new(law.clone()), vec![half("default"), half("other")])
+}
+
+fn engine_of(law: Box<dyn LimitAlgorithm>, partitions: Vec<PartitionPlan>) -> Engine {
     let none = || Bound { places: Places::Exactly(0), wait: None };
-    Engine::new(Plan::plain(Box::new(law.clone()), vec![half("default"), half("other")], none(), none()))
+    Engine::new(Plan::plain(law, partitions, none(), none()))
 }
 
 fn at(millis: u64) -> Timestamp {
@@ -41,6 +45,42 @@ fn arrive(engine: &mut Engine, now: Timestamp, deadline: Timestamp) -> Option<Sl
     match engine.arrive(now, &Ask { deadline, ..Ask::of(PartitionId::DEFAULT) }) {
         Arrival::Admit(slot) => Some(slot),
         _ => None,
+    }
+}
+
+#[test]
+fn samples_at_once_teach_what_they_teach_one_by_one() {
+    let laws: [fn() -> Limit; 5] = [
+        || Aimd::new(Duration::from_millis(60)).into(),
+        || Limit::per_sample(Aimd::new(Duration::from_millis(60))),
+        || Gradient2::new().into(),
+        || Vegas::new().into(),
+        || TwoPoint::new().into(),
+    ];
+    for law in laws {
+        let engine = || {
+            let (name, mode) = ("default".into(), PartitionMode::Burst);
+            engine_of(law().into_law(), vec![PartitionPlan { name, part: WHOLE, mode, observes: false, withheld: 0 }])
+        };
+        let (mut at_once, mut one_by_one, mut moves) = (engine(), engine(), 0);
+        for batch in 0..400_u64 {
+            let before = at_once.limit();
+            let sample = |it: u64| {
+                let (number, slow) = (batch * 9 + it, batch % 50 > 40);
+                let rtt = Duration::from_millis(if slow { 90 } else { 20 } + number * 7 % 30);
+                let mut sample = Sample::new(at(number * 5), rtt, before, Outcome::Success);
+                (sample.running, sample.weight) = (if number % 100 > 0 { before } else { 0 }, 1 + (number % 5) as u32);
+                sample
+            };
+            let mut samples: Vec<_> = (0..9).map(sample).collect();
+            at_once.learn(Borrower::of(PartitionId::DEFAULT), &mut samples.clone(), true);
+            for sample in &mut samples {
+                one_by_one.learn(Borrower::of(PartitionId::DEFAULT), std::slice::from_mut(sample), true);
+            }
+            moves += usize::from(at_once.limit() != before);
+            assert_eq!(format!("{:?}", at_once.snapshot()), format!("{:?}", one_by_one.snapshot()), "{batch}");
+        }
+        assert!(moves > 3, "{moves} {:?}", at_once.snapshot().limit_state);
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::{
     Engine, Outcome, Timestamp,
     control::Step,
-    ids::{AbandonedKind, LabelId, LabelMetricsId},
+    ids::{AbandonedKind, ClassId, LabelId, LabelMetricsId},
     limit::Sample,
     telemetry::{ChangeEvent, Event, short},
     tokens::{Borrower, Marks, RequestRef, RequestSample, Slot},
@@ -64,17 +64,34 @@ impl Engine {
         self.estimates.answered(work, slot.start, now.since(slot.start), slot.is_within_limit());
     }
 
-    /// Takes samples of requests on lent slots.
-    #[inline]
-    pub fn learn(&mut self, samples: &[RequestSample]) {
-        for sample in samples {
-            let now = self.advance(sample.end);
-            let &RequestSample { partition, label, start, end, in_flight, weight, .. } = sample;
-            let (rtt, alike) = (end.since(start), weight.saturating_sub(1));
-            let request = RequestRef::new(start, partition, label);
-            self.tell(now, Event::Listed { request, in_flight, rtt, alike });
-            self.learn_one(now, sample, rtt, label, self.telemetry.label_metrics_of(label));
+    /// Takes samples of requests on lent slots that were answered in time, in their order. The journal lists the last of them. Where
+    /// the requests have ended, it learns for how long they held their slots as well: see [`learn_hold`](Self::learn_hold).
+    pub fn learn(&mut self, borrower: Borrower, samples: &mut [Sample], have_ended: bool) {
+        let Some(last) = samples.last() else { return };
+        let Borrower { partition, label } = borrower;
+        let (request, in_flight) = (RequestRef::new(last.start, partition, label), short(last.in_flight));
+        self.tell(self.now, Event::Listed { request, in_flight });
+        let metrics = self.telemetry.label_metrics_of(label);
+        let (class, outcome) = (ClassId::OTHERS, Outcome::Success);
+        let answering = self.answering.0 + self.answering.1;
+        for sample in &mut *samples {
+            let rtt = sample.rtt.unwrap_or_default();
+            sample.end = self.advance(sample.end);
+            self.tell(sample.end, Event::Ended { partition, label, metrics, outcome, rtt, weight: sample.weight });
+            self.estimates.answered((class, partition), sample.start, rtt, true);
+            sample.rtt = Some(self.controller.normalise(class, rtt));
+            sample.answering = answering;
         }
+        samples[0].refused = self.controller.take_refused();
+        self.obey_law(samples, true, have_ended);
+    }
+
+    /// Takes the sample of a request on a lent slot.
+    pub fn learn_from(&mut self, sample: &RequestSample) {
+        let now = self.advance(sample.end);
+        let &RequestSample { partition, label, start, end, in_flight, .. } = sample;
+        self.tell(now, Event::Listed { request: RequestRef::new(start, partition, label), in_flight });
+        self.learn_one(now, sample, end.since(start), label, self.telemetry.label_metrics_of(label));
     }
 
     #[inline(always)]
@@ -86,8 +103,8 @@ impl Engine {
         label: LabelId,
         metrics: LabelMetricsId,
     ) {
-        let &RequestSample { partition, class, start, outcome, is_untimely, .. } = sample;
-        self.tell(now, Event::Ended { partition, label, metrics, outcome, rtt });
+        let &RequestSample { partition, class, start, outcome, is_untimely, weight, .. } = sample;
+        self.tell(now, Event::Ended { partition, label, metrics, outcome, rtt, weight });
         let (rtt, outcome) = match outcome {
             Outcome::Ignore => return,
             Outcome::Overload => (Some(rtt), outcome),
@@ -104,8 +121,8 @@ impl Engine {
                 // An answer that comes after its caller gave up took a slot for nothing, as a request that was given up did.
                 let outcome = if is_untimely { Outcome::Cancelled } else { Outcome::Success };
                 if is_untimely {
-                    let (borrower, count) = (Borrower { partition, label }, sample.weight.into());
-                    self.tell(now, Event::AnsweredLate { borrower, count });
+                    let borrower = Borrower { partition, label };
+                    self.tell(now, Event::AnsweredLate { borrower, count: weight.into() });
                 }
                 (Some(self.controller.normalise(class, rtt)), outcome)
             }
@@ -172,32 +189,48 @@ impl Engine {
         let was_answered = sample.outcome == Outcome::Success;
         let answering = self.answering.0 + self.answering.1;
         let sample = Sample { start, end: now, rtt, in_flight, running, answering, outcome, refused, weight };
-        self.obey_law(&sample, was_answered);
+        self.obey_law(&[sample], was_answered, false);
     }
 
-    fn obey_law(&mut self, sample: &Sample, was_answered: bool) {
-        let now = sample.end;
-        let step = self.controller.sample(sample, self.capacity.limit());
-        if matches!(step, Step::Stays | Step::Moved { .. }) {
-            // Where there is no line, a request would be refused for it.
-            let has_line = self.queue.places(self.capacity.limit()) > 0;
-            self.capacity.pace(if has_line { self.controller.pacing() } else { Duration::ZERO });
-        }
-        match step {
-            Step::Same | Step::Stays => {}
-            Step::Panicked => self.note_change(now, ChangeEvent::LawPanic),
-            Step::Moved { limit, basis } => {
-                let from = short(self.capacity.limit());
-                self.capacity.resize(limit);
-                self.note_change(now, ChangeEvent::Limit { from, basis });
-                self.dispatch(now);
+    /// Asks the law what follows from samples of requests that were all answered, or of which none was; and learns for how long they
+    /// held lent slots, where all `have_ended`.
+    fn obey_law(&mut self, mut samples: &[Sample], were_answered: bool, have_ended: bool) {
+        while let Some((count, step)) = self.controller.learn(samples, self.capacity.limit()) {
+            let (learned, others) = samples.split_at(count);
+            samples = others;
+            let Some((last, earlier)) = learned.split_last() else { return };
+            // The limit was still what it is while they were learned.
+            earlier.iter().for_each(|sample| self.go_on_after(sample, were_answered, have_ended));
+            if matches!(step, Step::Stays | Step::Moved { .. }) {
+                // Where there is no line, a request would be refused for it.
+                let has_line = self.queue.places(self.capacity.limit()) > 0;
+                self.capacity.pace(if has_line { self.controller.pacing() } else { Duration::ZERO });
             }
+            match step {
+                Step::Same | Step::Stays => {}
+                Step::Panicked => self.note_change(last.end, ChangeEvent::LawPanic),
+                Step::Moved { limit, basis } => {
+                    let from = short(self.capacity.limit());
+                    self.capacity.resize(limit);
+                    self.note_change(last.end, ChangeEvent::Limit { from, basis });
+                    self.dispatch(last.end);
+                }
+            }
+            self.go_on_after(last, were_answered, have_ended);
         }
+    }
+
+    /// Begins or ends a pause, and learns how long a slot was held, after the law took a sample.
+    #[inline]
+    fn go_on_after(&mut self, sample: &Sample, was_answered: bool, has_ended: bool) {
         if let Some(until) = self.controller.pause(sample, was_answered, self.capacity.limit()) {
             self.capacity.pause(until);
             if until == Timestamp::NEVER {
-                self.dispatch(now);
+                self.dispatch(sample.end);
             }
+        }
+        if has_ended && sample.running >= self.capacity.limit() {
+            self.estimates.held(sample.end.since(sample.start));
         }
     }
 }

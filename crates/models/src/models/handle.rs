@@ -325,7 +325,7 @@ impl Handle {
             assert_eq!((engine.running(), engine.waiting()), (0, 0), "nothing runs or waits");
             assert_eq!(engine.free_slots(), engine.limit(), "no slot is lost");
             let samples = engine.samples.len();
-            let wrong = engine.samples.iter().filter(|it| it.start.as_nanos() != 7 || it.end.as_nanos() < 9).count();
+            let wrong = engine.samples.iter().filter(|(start, end)| start.as_nanos() != 7 || end.as_nanos() < 9).count();
             assert_eq!(wrong, 0, "samples are whole: {:?}", engine.samples);
             let (holds, untimed) = (engine.holds, engine.untimed);
             Counts { admitted: engine.admitted, left: engine.left, samples, holds, untimed }

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     Outcome, Timestamp,
-    engine::{Borrower, Engine, LabelId, PartitionId, RequestSample, Settled},
+    engine::{Borrower, Engine, LabelId, PartitionId, RequestSample, Settled, limit::Sample},
 };
 
 /// Quiet turns after which slots are lent again, at first and at the most.
@@ -57,8 +57,9 @@ pub(in crate::runtime) struct Lending {
     untimed: u32,
     /// Latest time at which a timed request left.
     last_end: Timestamp,
-    /// What happened in the lanes, while that is told.
+    /// What happened in the lanes, and samples of one of them, while that is told.
     settled: Vec<Settled>,
+    samples: Vec<Sample>,
 }
 
 impl Lending {
@@ -79,6 +80,7 @@ impl Lending {
             untimed: 0,
             last_end: Timestamp::ZERO,
             settled: Vec::with_capacity(lanes.lanes.len()),
+            samples: Vec::with_capacity(RING as usize),
         }
     }
 
@@ -154,7 +156,7 @@ impl Lending {
             let (observed, left) = lane.told();
             if (observed, left) != (loan.read_at_head, loan.read_at_end) {
                 loan.check_label(engine);
-                let mut drain = Drain { engine, loan, timed: 0 };
+                let mut drain = Drain { engine, loan, samples: &mut self.samples, timed: 0 };
                 drain.read(&lane.at_head, observed, false);
                 drain.read(&lane.at_end, left, true);
                 self.learned += drain.timed;
@@ -315,6 +317,8 @@ impl Lending {
 struct Drain<'a> {
     engine: &'a mut Engine,
     loan: &'a mut Loan,
+    /// Answers in time, until they are told.
+    samples: &'a mut Vec<Sample>,
     /// Samples that were timed.
     timed: u64,
 }
@@ -352,6 +356,7 @@ impl Drain<'_> {
             self.engine.count_untimed(self.loan.borrower, Outcome::Success, successes);
         }
         *(if is_end { &mut self.loan.read_at_end } else { &mut self.loan.read_at_head }) = next;
+        self.learn(is_end);
     }
 
     /// Whether a sample has been missing for so long that it is lost: a request that was slow to write, while a ring of others
@@ -364,25 +369,40 @@ impl Drain<'_> {
         now.since(since) >= LOST
     }
 
+    /// Tells the engine the answers in time that were read.
+    fn learn(&mut self, have_ended: bool) {
+        self.engine.learn(self.loan.borrower, self.samples, have_ended);
+        self.samples.clear();
+    }
+
     fn tell(&mut self, sample: &RingSample, is_end: bool) {
         let &RingSample { start, end, in_flight, running, outcome, is_untimely, is_of_body } = sample;
+        let has_ended = is_end && end != Timestamp::NEVER;
+        if has_ended {
+            self.loan.last_end = self.loan.last_end.max(end);
+        }
+        // A timed success stands for the untimed ones before it.
+        let is_success = start != Timestamp::NEVER && outcome == Some(Outcome::Success);
+        let alike = if is_success { std::mem::take(&mut self.loan.untimed) } else { 0 };
+        let weight = u32::try_from(alike).unwrap_or(u32::MAX).saturating_add(1);
+        self.timed += u64::from(start != Timestamp::NEVER && outcome.is_some());
+        if is_success && !is_untimely && !is_of_body && running > 0 {
+            let mut sample = Sample::new(start, end.since(start), in_flight as usize, Outcome::Success);
+            (sample.running, sample.weight) = (running as usize, weight);
+            return self.samples.push(sample);
+        }
+        self.learn(is_end);
         let borrower = self.loan.borrower;
         match outcome {
             Some(outcome) if start == Timestamp::NEVER => self.engine.count_untimed(borrower, outcome, 1),
             Some(outcome) => {
-                self.timed += 1;
-                // A timed success stands for the untimed ones before it.
-                let alike = if outcome == Outcome::Success { std::mem::take(&mut self.loan.untimed) } else { 0 };
-                let weight = u32::try_from(alike).unwrap_or(u32::MAX).saturating_add(1);
-                let lent = RequestSample::lent(borrower);
-                let lent = RequestSample { is_untimely, is_of_body, weight, ..lent };
-                self.engine.learn(&[RequestSample { start, end, in_flight, running, outcome, ..lent }]);
+                let lent = RequestSample { is_untimely, is_of_body, weight, ..RequestSample::lent(borrower) };
+                self.engine.learn_from(&RequestSample { start, end, in_flight, running, outcome, ..lent });
             }
             // The sample was taken before.
             None => {}
         }
-        if is_end && end != Timestamp::NEVER {
-            self.loan.last_end = self.loan.last_end.max(end);
+        if has_ended {
             self.engine.learn_hold(borrower.label, start, end, running);
         }
     }

@@ -82,8 +82,12 @@ fn lent_slots_count_and_learn_as_is_kept() {
                 let (start, end) = (at(20 + index as u64), at(60 + 9 * index as u64));
                 let lent = RequestSample::lent(Borrower::of(default));
                 let lent = RequestSample { start, end, running, outcome, is_untimely, ..lent };
-                engine.learn(&[RequestSample { in_flight: 4, weight: 3, ..lent }]);
+                engine.learn_from(&RequestSample { in_flight: 4, weight: 3, ..lent });
             }
+            let mut samples =
+                [70, 75, 71].map(|millis| Sample::new(at(60), at(millis).since(at(60)), 5, Outcome::Success));
+            samples[1].weight = 5;
+            engine.learn(Borrower::of(gold), &mut samples[index..], index % 2 == 0);
             engine.count_untimed(Borrower::of(gold), outcome, 2 + index as u64);
         }
         engine.learn_hold(LabelId::DEFAULT, at(20), at(70), 12);
