@@ -47,6 +47,12 @@ impl<'r> Ticket<'r> {
         }
     }
 
+    /// A ticket of the partition of this name, if it is text.
+    pub(crate) fn named(partition: Option<&'r [u8]>) -> Self {
+        let partition = partition.and_then(|name| std::str::from_utf8(name).ok()).map(Cow::Borrowed);
+        Self { partition, ..Self::new() }
+    }
+
     /// Sets the partition; an unknown name is the default partition.
     #[must_use]
     pub fn partition(mut self, name: impl Into<Cow<'r, str>>) -> Self {

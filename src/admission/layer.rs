@@ -50,6 +50,7 @@ impl AdmissionLayer {
             annotates: false,
             is_unusual: false,
             reads_tickets: false,
+            partition_header: None,
             is_judged: false,
         };
         Self { protocol: Arc::new(http), admission: admission.clone() }

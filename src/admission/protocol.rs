@@ -40,8 +40,10 @@ pub struct HttpProtocol {
     pub(super) annotates: bool,
     /// Whether each request takes the long way: what was decided is left in extensions, or the load is reported.
     pub(super) is_unusual: bool,
-    /// Whether the tickets of requests are filled in from more than `grpc-timeout` and a [`Deadline`].
+    /// Whether the tickets of requests are filled in from more than `grpc-timeout` and a [`Deadline`]; the header that names the
+    /// partition of all others, if there is one.
     pub(super) reads_tickets: bool,
+    pub(super) partition_header: Option<HeaderName>,
     /// Whether responses may not mean what they mean by default.
     pub(super) is_judged: bool,
 }
@@ -71,7 +73,9 @@ impl HttpProtocol {
     /// Notes what follows from the settings, for requests to look at.
     pub(super) fn settle(&mut self) {
         self.is_unusual = self.annotates || self.reports().is_some();
-        self.reads_tickets = self.classify.is_some() || self.deadline_header.is_some();
+        self.partition_header = self.classify.as_ref().and_then(|classify| classify.partition_header()).cloned();
+        let has_tickets = self.classify.is_some() && self.partition_header.is_none();
+        self.reads_tickets = has_tickets || self.deadline_header.is_some();
         self.is_judged = self.responses.is_some() || self.policy != Policy::new();
     }
 
@@ -79,6 +83,13 @@ impl HttpProtocol {
     #[inline]
     pub(super) fn is_blank(&self, request: &RequestHead<'_>, is_grpc: bool) -> bool {
         !self.reads_tickets && !is_grpc && request.extensions().get::<Deadline>().is_none()
+    }
+
+    /// Returns the name of the partition of a request whose ticket is not filled in.
+    #[inline]
+    pub(super) fn partition_name<'r>(&self, request: &RequestHead<'r>) -> Option<&'r [u8]> {
+        let value = request.headers().get(self.partition_header.as_ref()?)?;
+        Some(value.as_bytes().trim_ascii()).filter(|name| !name.is_empty())
     }
 
     /// Fills in the ticket of a request.

@@ -230,8 +230,8 @@ const fn is_overload(reason: Reason) -> bool {
 /// Adds up to a second, or up to half as much again where that is more: clients that were rejected together should not
 /// return together.
 fn jittered(retry_after: Duration) -> Duration {
-    let most = (retry_after / 2).max(Duration::from_secs(1));
-    retry_after.saturating_add(Duration::from_nanos(fastrand::u64(..=nanos(most))))
+    let most = (nanos(retry_after) / 2).max(1_000_000_000);
+    retry_after.saturating_add(Duration::from_nanos(fastrand::u64(..=most)))
 }
 
 /// Returns after how long a request is told to come back.

@@ -18,7 +18,7 @@ use super::{
     nesting::{Mark, Pass},
 };
 use crate::{
-    engine::PartitionId,
+    engine::Refusal,
     runtime::{Entry, SlotGuard, Waiting},
     ticket::Ticket,
 };
@@ -71,12 +71,13 @@ where
             // Most requests get no further than this: a ticket is not even made, or not moved.
             let shared = &http.admission.shared;
             let mut ticket = None;
-            let mut partition = PartitionId::DEFAULT;
-            if !http.is_blank(&head, special.is_grpc()) {
+            let partition = if http.is_blank(&head, special.is_grpc()) {
+                shared.partition(http.partition_name(&head))
+            } else {
                 let ticket = ticket.insert(Ticket::new());
                 http.fill_in(ticket, &head, special.is_grpc());
-                partition = shared.partition_of(ticket);
-            }
+                shared.partition_of(ticket)
+            };
             let entry = match SlotGuard::enter(shared, partition, ticket.as_ref()) {
                 Some(permit) => {
                     let policy = http.policy(&request, &mut special);
@@ -85,7 +86,18 @@ where
                     }
                     Entry::Admit(permit)
                 }
-                None => Entry::of(&self.protocol, partition, ticket.get_or_insert_default()),
+                None => {
+                    if ticket.is_none()
+                        && !http.is_unusual
+                        && let Some(refusal) = shared.standing_refusal(partition)
+                    {
+                        let response = http.turn_away(refusal, special, &mut request);
+                        let result = Some(Ok(response.map(AdmissionBody::rejected)));
+                        return ResponseFuture::new(State::Done { result });
+                    }
+                    let named = || Ticket::named(http.partition_name(&head));
+                    Entry::of(&self.protocol, partition, ticket.get_or_insert_with(named))
+                }
             };
             let grant =
                 http.annotates.then(|| Grant::of(ticket.get_or_insert_default(), shared.partition_name(partition)));
@@ -152,6 +164,13 @@ impl HttpProtocol {
             }
             Entry::Reject(rejection) => Entered::Answer(self.reject(&rejection, special, request)),
         }
+    }
+
+    /// Answers a request without a ticket while a refusal stands.
+    #[inline(never)]
+    fn turn_away<B>(&self, refusal: Refusal, special: Special, request: &mut Request<B>) -> Response<BodyData> {
+        let rejection = self.admission.shared.turn_away(refusal, None, None);
+        self.reject(&rejection, special, request)
     }
 
     /// For a request that is exempt, or that passes this handle with the slot that it has.

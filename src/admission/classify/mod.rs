@@ -43,6 +43,12 @@ use crate::{
 pub trait Classify: Send + Sync + 'static {
     /// Fills in the ticket. Runs outside the lock, once per request.
     fn classify<'r>(&self, request: &RequestHead<'r>, ticket: &mut Ticket<'r>);
+
+    /// Returns the header that names the partition, where nothing else is filled in: then no ticket is needed.
+    #[doc(hidden)]
+    fn partition_header(&self) -> Option<&HeaderName> {
+        None
+    }
 }
 
 #[diagnostic::do_not_recommend]
@@ -91,14 +97,18 @@ type Set = for<'r> fn(&mut Ticket<'r>, Cow<'r, str>);
 #[must_use]
 pub struct KeyExtractor {
     key: Box<Key>,
+    /// The header that the key is read from, if it is one.
+    header: Option<HeaderName>,
     set: Set,
+    sets_partition: bool,
     map: Option<HashMap<String, String>>,
     next: Option<Box<Self>>,
 }
 
 impl KeyExtractor {
     fn new(key: impl for<'r> Fn(&RequestHead<'r>) -> Option<Cow<'r, str>> + Send + Sync + 'static) -> Self {
-        Self { key: Box::new(key), set: |ticket, key| ticket.set_partition(key), map: None, next: None }
+        let set: Set = |ticket, key| ticket.set_partition(key);
+        Self { key: Box::new(key), header: None, set, sets_partition: true, map: None, next: None }
     }
 
     /// Translates keys into partitions; a key that is not in the map counts as missing.
@@ -122,9 +132,8 @@ impl KeyExtractor {
     ///
     /// let classify = (by_header("x-tenant"), by_grpc_method().as_class());
     /// ```
-    pub fn as_class(mut self) -> Self {
-        self.set = |ticket, key| ticket.set_class(key);
-        self
+    pub const fn as_class(self) -> Self {
+        self.by(|ticket, key| ticket.set_class(key))
     }
 
     /// Uses the key as the label instead of the partition; see [`Ticket::label`].
@@ -134,27 +143,23 @@ impl KeyExtractor {
     ///
     /// let classify = (by_header("x-pool").as_label().or(by_peer_ip().as_label()), by_header("x-run-id").as_run());
     /// ```
-    pub const fn as_label(mut self) -> Self {
-        self.set = |ticket, key| ticket.set_label(key);
-        self
+    pub const fn as_label(self) -> Self {
+        self.by(|ticket, key| ticket.set_label(key))
     }
 
     /// Uses the key as the namespace of the label; see [`Ticket::namespace`].
-    pub const fn as_namespace(mut self) -> Self {
-        self.set = |ticket, key| ticket.set_namespace(key);
-        self
+    pub const fn as_namespace(self) -> Self {
+        self.by(|ticket, key| ticket.set_namespace(key))
     }
 
     /// Uses the key as the run; see [`Ticket::run`].
-    pub const fn as_run(mut self) -> Self {
-        self.set = |ticket, key| ticket.set_run(key);
-        self
+    pub const fn as_run(self) -> Self {
+        self.by(|ticket, key| ticket.set_run(key))
     }
 
     /// Uses the key as the criticality, in the words of [`Criticality::as_str`]; other words are ignored.
-    pub const fn as_criticality(mut self) -> Self {
-        self.set = |ticket, key| Criticality::from_word(&key).into_iter().for_each(|it| ticket.set_criticality(it));
-        self
+    pub const fn as_criticality(self) -> Self {
+        self.by(|ticket, key| Criticality::from_word(&key).into_iter().for_each(|it| ticket.set_criticality(it)))
     }
 
     /// Uses `next` where the key is missing.
@@ -163,6 +168,11 @@ impl KeyExtractor {
             Some(known) => Box::new(known.or(next)),
             None => Box::new(next),
         });
+        self
+    }
+
+    const fn by(mut self, set: Set) -> Self {
+        (self.set, self.sets_partition) = (set, false);
         self
     }
 
@@ -201,6 +211,11 @@ impl Classify for KeyExtractor {
     fn classify<'r>(&self, request: &RequestHead<'r>, ticket: &mut Ticket<'r>) {
         self.classify_by(request, ticket);
     }
+
+    fn partition_header(&self) -> Option<&HeaderName> {
+        let names_it = self.sets_partition && self.map.is_none() && self.next.is_none();
+        self.header.as_ref().filter(|_| names_it)
+    }
 }
 
 impl fmt::Debug for KeyExtractor {
@@ -222,7 +237,9 @@ impl fmt::Debug for KeyExtractor {
 /// If `name` can't be the name of a header.
 pub fn by_header(name: &str) -> KeyExtractor {
     let name = HeaderName::try_from(name).unwrap_or_else(|_| panic!("{name:?} can't be the name of a header"));
-    KeyExtractor::new(move |request| request.header(&name).map(|value| Cow::Borrowed(value.trim_ascii())))
+    let header = Some(name.clone());
+    let key = KeyExtractor::new(move |request| request.header(&name).map(|value| Cow::Borrowed(value.trim_ascii())));
+    KeyExtractor { header, ..key }
 }
 
 /// A key from the extensions of the request, where an outer layer has put it, such as the claims of a token.
@@ -352,6 +369,7 @@ mod tests {
     use http::{Request, header::CONTENT_TYPE};
 
     use super::*;
+    use crate::{Admission, AdmissionLayer, percent};
 
     fn partition(by: &KeyExtractor, request: &Request<()>) -> Option<String> {
         let mut ticket = Ticket::new();
@@ -378,6 +396,34 @@ mod tests {
     fn header_values_that_are_not_text_are_missing() {
         let request = Request::builder().header("x-tenant", &b"\xff\xfe"[..]).body(()).unwrap();
         assert_eq!(partition(&by_header("x-tenant"), &request), None);
+    }
+
+    /// What is read without a ticket is what a ticket would say.
+    #[test]
+    fn a_header_names_the_same_partition_with_and_without_a_ticket() {
+        let admission =
+            Admission::builder().partition("gold", percent(20)).partition("größe", percent(20)).build().unwrap();
+        let http = |classify: KeyExtractor| AdmissionLayer::new(&admission).classify(classify).protocol;
+        let plain = http(by_header("x-tenant"));
+        let mut found = [0; 3];
+        for value in
+            [&b"gold"[..], b" gold\t", b"Gold", b"", b" ", b"none", b"\xff\xfe", "größe".as_bytes(), b"default"]
+        {
+            let request = Request::builder().header("x-tenant", value).body(()).unwrap();
+            let (head, mut ticket) = (RequestHead::of(&request), Ticket::new());
+            assert!(plain.is_blank(&head, false));
+            plain.fill_in(&mut ticket, &head, false);
+            let partition = admission.shared.partition_of(&ticket);
+            assert_eq!(admission.shared.partition(plain.partition_name(&head)), partition, "{value:?}");
+            let named = Ticket::named(plain.partition_name(&head));
+            assert_eq!(named.partition_name(), ticket.partition_name(), "{value:?}");
+            found[partition.index()] += 1;
+        }
+        assert_eq!(found, [6, 2, 1]);
+        let by = || by_header("x-tenant");
+        let others =
+            [by().map([("a", "gold")]), by().or(by_header("x")), by().as_label(), by_extension(|_: &u32| None)];
+        assert!(others.into_iter().all(|other| http(other).partition_header.is_none()), "these need a ticket");
     }
 
     #[test]

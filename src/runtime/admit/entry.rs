@@ -37,7 +37,9 @@ impl<H: AsShared + Clone + Unpin> Entry<H> {
     /// Lets a request of a partition arrive that [found no lent slot](SlotGuard::enter). Takes one turn at most; never waits.
     pub(crate) fn of(handle: &H, partition: PartitionId, ticket: &Ticket<'_>) -> Self {
         let shared = handle.shared();
-        if let Some(refusal) = shared.standing_refusal(partition, ticket) {
+        if ticket.is_plain()
+            && let Some(refusal) = shared.standing_refusal(partition)
+        {
             return Self::Reject(shared.turn_away(refusal, ticket.remaining(), None));
         }
         match shared.arrive(partition, ticket, &mut None) {
@@ -94,12 +96,7 @@ impl Shared {
     }
 
     /// Returns the answer to a request that was rejected, after a wait or without one, of which `left` is left of its own deadline.
-    pub(in crate::runtime) fn turn_away(
-        &self,
-        refusal: Refusal,
-        left: Option<Duration>,
-        since: Option<Since>,
-    ) -> Rejection {
+    pub(crate) fn turn_away(&self, refusal: Refusal, left: Option<Duration>, since: Option<Since>) -> Rejection {
         let rejection = self.rejection(refusal, left);
         background::rejected(self, &rejection, since);
         rejection
@@ -214,7 +211,9 @@ impl Future for Admit {
         if let Some(permit) = SlotGuard::enter(&shared, partition, Some(ticket)) {
             return Poll::Ready(Ok(Permit::new(permit)));
         }
-        if let Some(refusal) = shared.standing_refusal(partition, ticket) {
+        if ticket.is_plain()
+            && let Some(refusal) = shared.standing_refusal(partition)
+        {
             return Poll::Ready(Err(shared.turn_away(refusal, ticket.remaining(), None)));
         }
         // Cloned before the lock and, where no waiter takes it, dropped after it.

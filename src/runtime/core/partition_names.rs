@@ -47,16 +47,16 @@ impl PartitionNames {
 
     /// Returns the number of the partition of this name; the default one, if none has this name.
     #[inline]
-    pub(super) fn number(&self, name: Option<&str>) -> PartitionId {
+    pub(super) fn number(&self, name: Option<&[u8]>) -> PartitionId {
         name.map_or(PartitionId::DEFAULT, |name| self.find(name))
     }
 
-    fn find(&self, name: &str) -> PartitionId {
+    fn find(&self, name: &[u8]) -> PartitionId {
         let found = if self.names.len() <= FEW {
-            let found = self.names.iter().position(|known| **known == *name);
+            let found = self.names.iter().position(|known| known.as_bytes() == name);
             found.and_then(PartitionId::from_index)
         } else {
-            let found = self.sorted.binary_search_by(|&partition| (*self.names[partition.index()]).cmp(name));
+            let found = self.sorted.binary_search_by(|&partition| self.names[partition.index()].as_bytes().cmp(name));
             found.ok().map(|position| self.sorted[position])
         };
         found.or_else(|| self.added_number(name)).unwrap_or_else(|| {
@@ -70,10 +70,12 @@ impl PartitionNames {
 
     /// Notes one in sixteen requests with a name that no partition has, the first included. Where two come at once, one more or less is
     /// noted: nothing is exact about it.
-    fn note_unknown(&self, name: &str) {
+    fn note_unknown(&self, name: &[u8]) {
         let before = self.unknown_requests.load(Ordering::Relaxed);
         self.unknown_requests.store(before.wrapping_add(1), Ordering::Relaxed);
-        if before.is_multiple_of(16) {
+        if before.is_multiple_of(16)
+            && let Ok(name) = std::str::from_utf8(name)
+        {
             self.count_unknown(name);
         }
     }
@@ -100,12 +102,12 @@ impl PartitionNames {
     }
 
     /// Returns the number of a partition that came with a reload.
-    fn added_number(&self, name: &str) -> Option<PartitionId> {
+    fn added_number(&self, name: &[u8]) -> Option<PartitionId> {
         if !self.has_added.load(Ordering::Acquire) {
             return None;
         }
         let added = self.added.read().unwrap_or_else(PoisonError::into_inner);
-        let position = added.iter().position(|known| **known == *name)?;
+        let position = added.iter().position(|known| known.as_bytes() == name)?;
         PartitionId::from_index(self.names.len() + position)
     }
 
@@ -141,13 +143,13 @@ mod tests {
             unknown: Mutex::default(),
             unknown_requests: AtomicU32::new(0),
         };
-        assert_eq!(names.number(Some("gold")).index(), 1, "control");
+        assert_eq!(names.number(Some(b"gold")).index(), 1, "control");
         for stranger in 0..10_000 {
             let name = if stranger % 32 < 16 { "glod".to_owned() } else { format!("stranger-{stranger}") };
-            assert_eq!(names.number(Some(&name)), PartitionId::DEFAULT);
+            assert_eq!(names.number(Some(name.as_bytes())), PartitionId::DEFAULT);
         }
         for _ in 0..100 {
-            names.number(Some(&"long".repeat(LONGEST_UNKNOWN)));
+            names.number(Some("long".repeat(LONGEST_UNKNOWN).as_bytes()));
         }
         let unknown = names.unknown();
         assert_eq!((unknown.len(), &*unknown[0]), (MOST_UNKNOWN, "glod"));

@@ -106,11 +106,10 @@ impl Core {
         self.lanes.enter_label(partition, hash, || self.time.now())
     }
 
-    /// Takes the refusal that stands for all requests of a partition, if one does and the request asks for nothing
-    /// but a slot.
+    /// Takes the refusal that stands for all requests of a partition that ask for nothing but a slot, if one does.
     #[inline]
-    pub(in crate::runtime) fn standing_refusal(&self, partition: PartitionId, ticket: &Ticket<'_>) -> Option<Refusal> {
-        if ticket.is_plain() { standing_refusals::take(self.lanes, partition, || self.time.now()) } else { None }
+    pub(crate) fn standing_refusal(&self, partition: PartitionId) -> Option<Refusal> {
+        standing_refusals::take(self.lanes, partition, || self.time.now())
     }
 
     /// Looks at the lanes, as a request that left says. Returns whether no driver has looked for long.
@@ -192,8 +191,8 @@ impl Core {
 
     /// Returns the number of the partition of this name; the default one, if none has this name.
     #[inline]
-    pub(in crate::runtime) fn partition(&self, name: Option<&str>) -> PartitionId {
-        self.partitions.number(name)
+    pub(crate) fn partition(&self, name: Option<&(impl AsRef<[u8]> + ?Sized)>) -> PartitionId {
+        self.partitions.number(name.map(AsRef::as_ref))
     }
 
     /// Returns the names of partitions that requests have and no setting knows, the most frequent first.
