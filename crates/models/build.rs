@@ -7,7 +7,8 @@ mod mistakes;
 
 use mistakes::{MISTAKES, Mistake};
 
-const FILES: [&str; 10] = [
+const FILES: [&str; 11] = [
+    "drain.rs",
     "labelled.rs",
     "lane.rs",
     "lending.rs",

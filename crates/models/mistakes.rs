@@ -130,7 +130,7 @@ pub const MISTAKES: &[Mistake] = &[
     },
     Mistake {
         name: "skips_samples_that_are_not_there_yet",
-        file: "lending.rs",
+        file: "drain.rs",
         models: TURNS,
         edits: &[(
             "None if self.is_lost(next, is_end) => successes += 1,
@@ -140,7 +140,7 @@ pub const MISTAKES: &[Mistake] = &[
     },
     Mistake {
         name: "takes_what_is_not_there_yet_for_a_success",
-        file: "lending.rs",
+        file: "drain.rs",
         models: TURNS,
         edits: &[(
             "None if self.is_lost(next, is_end) => successes += 1,
@@ -150,7 +150,7 @@ pub const MISTAKES: &[Mistake] = &[
     },
     Mistake {
         name: "counts_successes_again",
-        file: "lending.rs",
+        file: "drain.rs",
         models: TURNS,
         edits: &[(
             "*(if is_end { &mut self.loan.read_at_end } else { &mut self.loan.read_at_head }) = next;",
@@ -158,6 +158,12 @@ pub const MISTAKES: &[Mistake] = &[
             *(if is_end { &mut self.loan.read_at_end } else { &mut self.loan.read_at_head }) = next;
         }",
         )],
+    },
+    Mistake {
+        name: "learns_answers_again",
+        file: "drain.rs",
+        models: TURNS,
+        edits: &[("        self.samples.clear();\n", "")],
     },
     Mistake {
         name: "forgets_samples_that_come_late",

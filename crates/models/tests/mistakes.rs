@@ -51,6 +51,8 @@ found! {
         believes_requests_that_give_up, turns::each_request_is_counted_once(), "overflow";
     skipping_samples_that_are_not_there_yet_is_found:
         skips_samples_that_are_not_there_yet, turns::each_sample_is_learned(), "each request's sample";
+    learning_answers_again_is_found:
+        learns_answers_again, turns::each_sample_is_learned(), "each request's sample";
     forgetting_samples_that_come_late_is_found:
         forgets_samples_that_come_late, turns::each_sample_is_learned(), "each request's sample";
     taking_what_is_not_there_yet_for_a_success_is_found:

@@ -1,16 +1,15 @@
 //! The engine's side of the quiet path, under the lock: what is lent, when it is called back, and when it is lent again.
 
-use std::time::Duration;
-
 use super::{
-    BATCH, Lanes, LentSlot, MOST_LENT, NUMBERS, Ordering, RING, RingSample, SampleRing,
+    Lanes, LentSlot, MOST_LENT, Ordering, RING,
+    drain::Drain,
     labelled::key_of,
     loan::{Loan, loans, settle_partition, share_out},
     low,
 };
 use crate::{
-    Outcome, Timestamp,
-    engine::{Borrower, Engine, LabelId, PartitionId, RequestSample, Settled, limit::Sample},
+    Timestamp,
+    engine::{Borrower, Engine, LabelId, PartitionId, Settled, limit::Sample},
 };
 
 /// Quiet turns after which slots are lent again, at first and at the most.
@@ -27,9 +26,6 @@ const LABEL_REST: u32 = 64;
 
 /// Timed requests after which enough is known of their times to time fewer of them.
 const KNOWN: u64 = 256;
-
-/// Time after which a sample that is not there is lost: a request writes it right after it has left.
-const LOST: Duration = Duration::from_secs(1);
 
 /// What is lent.
 #[derive(Debug)]
@@ -310,100 +306,5 @@ impl Lending {
     #[cfg(test)]
     fn check(&self) {
         assert_eq!(self.lent, self.loans.iter().map(|loan| loan.lent).sum::<u32>());
-    }
-}
-
-/// Tells the engine the samples of a lane.
-struct Drain<'a> {
-    engine: &'a mut Engine,
-    loan: &'a mut Loan,
-    /// Answers in time, until they are told.
-    samples: &'a mut Vec<Sample>,
-    /// Samples that were timed.
-    timed: u64,
-}
-
-impl Drain<'_> {
-    /// Reads a ring up to the request with this number, as far as it is written; `is_end` where the requests have left.
-    fn read(&mut self, ring: &SampleRing, to: u32, is_end: bool) {
-        const { assert!(BATCH * 2 < RING, "a batch is collected before the ring is full") };
-        let mut next = if is_end { self.loan.read_at_end } else { self.loan.read_at_head };
-        let mut successes = 0;
-        let behind = to.wrapping_sub(next) & NUMBERS;
-        if behind > RING {
-            // Other requests were so fast that they wrote over samples that nothing had collected.
-            successes = u64::from(behind - RING);
-            next = to.wrapping_sub(RING) & NUMBERS;
-        }
-        loop {
-            let timed = ring.after_untimed_successes(next, to);
-            let untimed = u64::from(timed.wrapping_sub(next) & NUMBERS);
-            successes += untimed;
-            self.loan.untimed += untimed;
-            next = timed;
-            if next == to {
-                self.loan.missing[usize::from(is_end)] = None;
-                break;
-            }
-            match ring.read(next) {
-                Some(sample) => self.tell(&sample, is_end),
-                None if self.is_lost(next, is_end) => successes += 1,
-                None => break,
-            }
-            next = next.wrapping_add(1) & NUMBERS;
-        }
-        if successes > 0 {
-            self.engine.count_untimed(self.loan.borrower, Outcome::Success, successes);
-        }
-        *(if is_end { &mut self.loan.read_at_end } else { &mut self.loan.read_at_head }) = next;
-        self.learn(is_end);
-    }
-
-    /// Whether a sample has been missing for so long that it is lost: a request that was slow to write, while a ring of others
-    /// left, has written over it.
-    #[cold]
-    fn is_lost(&mut self, number: u32, is_end: bool) -> bool {
-        let now = self.engine.now();
-        let missing = &mut self.loan.missing[usize::from(is_end)];
-        let (_, since) = *missing.insert(missing.filter(|it| it.0 == number).unwrap_or((number, now)));
-        now.since(since) >= LOST
-    }
-
-    /// Tells the engine the answers in time that were read.
-    fn learn(&mut self, have_ended: bool) {
-        self.engine.learn(self.loan.borrower, self.samples, have_ended);
-        self.samples.clear();
-    }
-
-    fn tell(&mut self, sample: &RingSample, is_end: bool) {
-        let &RingSample { start, end, in_flight, running, outcome, is_untimely, is_of_body } = sample;
-        let has_ended = is_end && end != Timestamp::NEVER;
-        if has_ended {
-            self.loan.last_end = self.loan.last_end.max(end);
-        }
-        // A timed success stands for the untimed ones before it.
-        let is_success = start != Timestamp::NEVER && outcome == Some(Outcome::Success);
-        let alike = if is_success { std::mem::take(&mut self.loan.untimed) } else { 0 };
-        let weight = u32::try_from(alike).unwrap_or(u32::MAX).saturating_add(1);
-        self.timed += u64::from(start != Timestamp::NEVER && outcome.is_some());
-        if is_success && !is_untimely && !is_of_body && running > 0 {
-            let mut sample = Sample::new(start, end.since(start), in_flight as usize, Outcome::Success);
-            (sample.running, sample.weight) = (running as usize, weight);
-            return self.samples.push(sample);
-        }
-        self.learn(is_end);
-        let borrower = self.loan.borrower;
-        match outcome {
-            Some(outcome) if start == Timestamp::NEVER => self.engine.count_untimed(borrower, outcome, 1),
-            Some(outcome) => {
-                let lent = RequestSample { is_untimely, is_of_body, weight, ..RequestSample::lent(borrower) };
-                self.engine.learn_from(&RequestSample { start, end, in_flight, running, outcome, ..lent });
-            }
-            // The sample was taken before.
-            None => {}
-        }
-        if has_ended {
-            self.engine.learn_hold(borrower.label, start, end, running);
-        }
     }
 }

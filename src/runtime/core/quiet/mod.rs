@@ -18,6 +18,7 @@
 //! partition, so that it does not call slots back while one is free.
 
 mod atomics;
+mod drain;
 mod labelled;
 mod lane;
 mod lane_state;
