@@ -114,10 +114,8 @@ impl TwoPoint {
         if point.overloads >= REFUSED {
             return self.set(self.limit * 0.9, now);
         }
-        let same = self
-            .high
-            .filter(|_| self.rules.has(Rule::Pool))
-            .filter(|high| (high.concurrency / point.concurrency).ln().abs() < SAME);
+        let is_same = |high: &Point| (high.concurrency / point.concurrency).ln().abs() < SAME;
+        let same = self.high.filter(|high| is_same(high) && self.rules.has(Rule::Pool));
         if point.saturation.max(point.refused) < SOME_DEMAND {
             // The server is not at its limit: a lull, which is a lower point for free if it is low enough.
             let is_far = point.counted < 0.75 * self.limit;
@@ -192,23 +190,14 @@ impl TwoPoint {
         self.started |= self.high.is_some();
         self.is_delayed = self.low.map_or(self.is_delayed, |low| self.shown.is_delay(&low));
         self.basis = basis;
+        self.slow_start &= !matches!(to, Move::Settle | Move::Grow(_));
+        self.high = self.high.filter(|_| !matches!(to, Move::Forget));
         match to {
-            Move::Stay => self.set(self.limit, now),
-            Move::Settle => {
-                self.slow_start = false;
-                self.set(self.limit, now);
-            }
-            Move::Forget => {
-                self.high = None;
-                self.set(self.limit, now);
-            }
+            Move::Stay | Move::Settle | Move::Forget => self.set(self.limit, now),
             Move::Probe => self.probe(now),
             Move::Double(factor) => self.double(factor, now),
             Move::MakeRoom => self.grow(TARGET, now),
-            Move::Grow(factor) => {
-                self.slow_start = false;
-                self.grow(factor, now);
-            }
+            Move::Grow(factor) => self.grow(factor, now),
             Move::GoBack(before) => self.go_back(before, now),
             Move::Cut(factor) => self.cut(factor, now),
         }
@@ -245,13 +234,8 @@ impl TwoPoint {
     }
 
     /// Where the limit goes, by two points that can be compared.
-    fn compare(
-        &self,
-        now: Timestamp,
-        grown_from: Option<f64>,
-        (high, low): (&Point, &Point),
-        plain: Comparison,
-    ) -> Move {
+    fn compare(&self, now: Timestamp, grown_from: Option<f64>, points: (&Point, &Point), plain: Comparison) -> Move {
+        let (high, low) = points;
         let delay = self.shown.delay(high, low, &plain, TARGET).filter(|_| self.rules.has(Rule::Space));
         let comparison = delay.map_or(plain, |delay| {
             let (high, low) = delay.inside(high, low);
