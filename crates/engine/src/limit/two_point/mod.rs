@@ -98,8 +98,8 @@
 //! `g` is 1 on a server that drowns. So `R` is the time of a slot that one *answer* takes. Where most slots are taken
 //! for nothing, an eighth of the limit is left, at once and as often as it takes: what brings nothing can't be lost.
 //! Only where the limit has just grown, it first goes back to where there were answers.
-//! A server that fell silent says so before a cohort does: the slot of a request that is given up is not given again if no
-//! request at all was answered for all of its time. So no more is started than there was when the server fell.
+//! A server that fell silent says so before a cohort does: while two of three requests leave late, the slot of one that does is not given
+//! again. So no more is started than there was when the server fell, whatever small requests still get through.
 //! Once there are answers again the limit doubles as at the start. An answer that comes after the deadline of its
 //! request is none, where the deadline is known.
 //!
@@ -197,8 +197,9 @@ pub struct TwoPoint {
     is_idle: bool,
     /// Whether there was ever something to compare with.
     started: bool,
-    /// When a request was answered last, and the limit then.
-    answered: (Timestamp, f64),
+    /// Requests that left late and that answers did not make up for, and the limit when the server answered most requests last.
+    silence: u32,
+    answered: f64,
     /// Numbers that moved the limit last.
     basis: LimitInputs,
     /// What the server has shown that it can do.
@@ -264,7 +265,8 @@ impl TwoPoint {
             slow_start: true,
             is_idle: true,
             started: false,
-            answered: (Timestamp::ZERO, 0.0),
+            silence: 0,
+            answered: 0.0,
             basis: LimitInputs::UNKNOWN,
             shown: Shown::NOTHING,
             rest: Rest::Over,

@@ -56,7 +56,7 @@ pub(super) enum Rule {
     Settled,
     /// Where answers take longer, the limit doubles only up to the throughput that the server has shown.
     Shown,
-    /// Where no request is answered, slots that callers leave are not given again.
+    /// Where few requests are answered, slots that callers leave are not given again.
     Silence,
     /// A probe that is slower than the limit was is no comparison.
     Slower,

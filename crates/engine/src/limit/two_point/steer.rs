@@ -62,6 +62,9 @@ const FRESH: Duration = Duration::from_secs(3);
 const SAME: f64 = 0.15;
 /// From this part of rejected requests on, the service says itself that the limit is too high.
 const REFUSED: f64 = 0.05;
+/// A server is silent from so many requests on that left late, less two for each answer: even odds at a third of requests answered, which
+/// is where half of the limit brings more than all of it. With 4 a process that stops is taken for silent; 8 bring less where a knee falls.
+const SILENT: u32 = 6;
 /// From this part of requests on that took the last slot, the limit is what holds the server back and may double.
 const DEMAND: f64 = 0.25;
 
@@ -142,30 +145,34 @@ impl TwoPoint {
         point.late >= LATE && self.shown.is_slow(point.answer) && self.rules.has(Rule::Late)
     }
 
-    /// Takes a slot back where a caller leaves late and no request was answered for all of its time: work that goes on is joined by
-    /// no more. What is left is as much as of a limit that drowns, and found out to be too much in the same way.
+    /// Takes a slot back where a caller leaves late while few requests are answered: work that goes on is joined by no more. What is
+    /// left is as much as of a limit that drowns, and found out to be too much in the same way.
     pub(super) fn hear(&mut self, sample: &Sample) {
         let Some(rtt) = sample.rtt else { return };
         if sample.outcome == Outcome::Success {
-            self.answered = (sample.end, self.limit);
-        } else if sample.start >= self.answered.0 && self.usual > 0.0 && nanos_f64(rtt) >= self.usual {
+            self.silence = self.silence.saturating_sub(2);
+            if self.silence < SILENT || self.is_delayed {
+                self.answered = self.limit;
+            }
+        } else if sample.outcome == Outcome::Cancelled && self.usual > 0.0 && nanos_f64(rtt) >= self.usual {
             self.fall_silent(sample);
         }
     }
 
     #[cold]
     fn fall_silent(&mut self, sample: &Sample) {
-        let least = self.answered.1 * DROWNED_CUT;
-        // The silence of a few is chance, and a slot that no request waits for is not given again.
-        let is_chance = least < 1.0 || sample.running < clamp_to_limit(self.limit, self.min, self.max);
-        if is_chance || sample.outcome != Outcome::Cancelled || !self.rules.has(Rule::Silence) {
+        self.silence = (self.silence + 1).min(SILENT * 2);
+        let least = (self.answered * DROWNED_CUT).max(1.0);
+        let is_wanted = sample.running >= clamp_to_limit(self.limit, self.min, self.max);
+        // Behind a delay, many leave at once for what was too much a delay ago.
+        if self.silence < SILENT || self.is_delayed || !is_wanted || !self.rules.has(Rule::Silence) {
             return;
         }
         if self.limit - 1.0 > least {
             self.limit = (self.limit - 1.0).max(self.min as f64);
         } else if self.limit > least {
             self.phase = Phase::Watch;
-            self.fell(self.answered.1, sample.end);
+            self.fell(self.answered, sample.end);
             self.begin_anew(least / self.limit, sample.end);
         }
     }
@@ -288,10 +295,10 @@ impl TwoPoint {
         if is_slower || is_enough { Move::Stay } else { Move::MakeRoom }
     }
 
-    /// Takes a step back that was too much.
+    /// Takes a step back that was too much, unless the limit has fallen below that already.
     fn go_back(&mut self, before: f64, now: Timestamp) {
         self.fell(self.limit, now);
-        self.cut(before / self.limit, now);
+        self.cut(before.min(self.limit) / self.limit, now);
     }
 
     /// Remembers that a limit was too high; if it fell further and further, where that began.

@@ -151,8 +151,8 @@ fn a_law_that_drowned_begins_with_few_samples() {
         sample.running = 40;
         law.hear(&sample);
     };
-    let mut law = TwoPoint { answered: (Timestamp::ZERO, 40.0), ..fallen() };
-    (0..34).for_each(|_| silent(&mut law));
+    let mut law = TwoPoint { answered: 40.0, ..fallen() };
+    (0..39).for_each(|_| silent(&mut law));
     assert_eq!((law.limit(), law.wanted()), (6, 100), "slots that are not given again are no beginning");
     silent(&mut law);
     assert_eq!((law.limit(), law.wanted()), (5, 16));
@@ -175,29 +175,35 @@ fn a_limit_that_stood_for_long_is_tried_higher_where_the_points_are_unsure() {
     assert!(!is_raised(TwoPoint::new().without("doubt").unwrap(), 16, 2.0), "control");
 }
 
-/// What goes on in a server that fell silent is joined by no more.
+/// What goes on in a server that fell silent is joined by no more, also where a few are answered.
 #[test]
-fn a_slot_that_is_left_is_not_given_again_while_no_request_is_answered() {
-    let left = |law: TwoPoint, limit: usize, leave: usize, one_is_answered: bool| {
+fn a_slot_that_is_left_is_not_given_again_while_few_requests_are_answered() {
+    let left = |law: TwoPoint, limit: usize, leave: usize, answered_in: usize| {
         let mut server = Server::new(law.max(limit));
         let is_full = (0..20).any(|_| server.round(RTT, Outcome::Success) == limit && server.law.usual > 0.0);
         assert!(is_full, "there were answers");
         let mut end = |rtt: Duration, outcome| {
             let mut sample = Sample::new(server.now, rtt, limit, outcome);
             sample.running = limit;
-            server.law.on_sample(&sample);
+            server.law.hear(&sample);
         };
-        if one_is_answered {
-            end(RTT, Outcome::Success);
+        for number in 1..=leave {
+            end(DEADLINE, Outcome::Cancelled);
+            if number % answered_in == 0 {
+                end(RTT, Outcome::Success);
+            }
         }
-        (0..leave).for_each(|_| end(DEADLINE, Outcome::Cancelled));
         server.law.limit()
     };
-    assert_eq!(left(TwoPoint::new(), 40, 6, false), 34);
-    assert_eq!(left(TwoPoint::new(), 40, 100, false), 5, "an eighth is left, to hear whether there are answers again");
-    assert_eq!(left(TwoPoint::new(), 40, 6, true), 40, "it answers");
-    assert_eq!(left(TwoPoint::new().without("silence").unwrap(), 40, 6, false), 40, "control");
-    assert_eq!(left(TwoPoint::new(), 7, 6, false), 7, "the silence of a few is chance");
+    let never = usize::MAX;
+    assert_eq!(left(TwoPoint::new(), 40, 11, never), 34, "all but five");
+    assert_eq!(left(TwoPoint::new(), 40, 100, never), 5, "an eighth is left, to hear whether there are answers again");
+    assert_eq!(left(TwoPoint::new(), 40, 12, 4), 36, "a fifth is answered");
+    assert_eq!(left(TwoPoint::new(), 40, 100, 2), 40, "a third is answered");
+    assert_eq!(left(TwoPoint::new().without("silence").unwrap(), 40, 11, never), 40, "control");
+    assert_eq!(left(TwoPoint::new(), 7, 5, never), 7, "the silence of a few is chance");
+    assert_eq!(left(TwoPoint::new(), 7, 100, never), 1, "below that a law can only pause");
+    assert_eq!(left(TwoPoint { is_delayed: true, ..TwoPoint::new() }, 40, 11, never), 40, "a burst of a delay ago");
 }
 
 /// What meets the limit for the first time when the server falls is no reason to let more run.
