@@ -1,7 +1,7 @@
 //! The engine's side of the quiet path, under the lock: what is lent, when it is called back, and when it is lent again.
 
 use super::{
-    Lanes, LentSlot, MOST_LENT, Ordering, RING,
+    BATCH, Lanes, LentSlot, MOST_LENT, Ordering,
     drain::Drain,
     labelled::key_of,
     loan::{Loan, loans, settle_partition, share_out},
@@ -76,7 +76,7 @@ impl Lending {
             untimed: 0,
             last_end: Timestamp::ZERO,
             settled: Vec::with_capacity(lanes.lanes.len()),
-            samples: Vec::with_capacity(RING as usize),
+            samples: Vec::with_capacity(BATCH as usize),
         }
     }
 
