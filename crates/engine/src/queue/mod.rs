@@ -19,7 +19,7 @@ use crate::{
     Timestamp,
     deadlines::Deadlines,
     ids::{FlowKey, Key, LabelId, Level, PartitionId, RunId},
-    plan::{Bound, Discipline, QueuePlan},
+    plan::{Discipline, QueuePlan},
     tokens::{Ask, Claim, DryRunOutcome, FlowTag, Marks, Refusal, Stage, Waiter},
 };
 
@@ -29,15 +29,9 @@ pub(crate) struct WaitQueue {
     /// Waiters in line, and at the gate.
     in_line: usize,
     at_gate: usize,
-    line: Bound,
-    gate: Bound,
-    /// Requests that may be inside of the gate besides those that the limit lets run.
-    queue: Option<usize>,
-    discipline: Discipline,
+    plan: QueuePlan,
     /// Time when the line was empty last.
     last_empty: Timestamp,
-    /// The deadline of requests that have none, from when they come.
-    default_deadline: Option<Duration>,
     /// The credit of each partition: a flood of a partition uses up its own alone.
     allowances: Vec<BurstAllowance>,
     /// How long it takes until two slots come free, where the discipline asks for it.
@@ -64,19 +58,14 @@ pub(crate) struct Left {
 
 impl WaitQueue {
     pub(crate) fn new(partitions: usize, plan: QueuePlan) -> Self {
-        let QueuePlan { line, gate, queue, discipline, default_deadline, aging } = plan;
         Self {
-            default_deadline,
             in_line: 0,
             at_gate: 0,
-            line,
-            gate,
-            queue,
-            discipline,
+            plan,
             last_empty: Timestamp::ZERO,
             allowances: vec![BurstAllowance::default(); partitions],
             two_turns: Duration::ZERO,
-            flows: FairQueue::new(partitions, discipline == Discipline::Fifo, aging),
+            flows: FairQueue::new(partitions, plan.discipline == Discipline::Fifo, plan.aging),
             runs: Runs::default(),
             deadlines: Deadlines::default(),
             passed_over: false,
@@ -87,12 +76,10 @@ impl WaitQueue {
 
     /// Takes new settings. Waiters keep their places.
     pub(crate) fn replace(&mut self, partitions: usize, plan: QueuePlan) {
-        let QueuePlan { line, gate, queue, discipline, default_deadline, aging } = plan;
-        (self.line, self.gate, self.queue, self.discipline) = (line, gate, queue, discipline);
-        self.default_deadline = default_deadline;
+        self.plan = plan;
         self.allowances.resize_with(partitions, BurstAllowance::default);
         self.in_room.resize(partitions, 0);
-        self.flows.reorder(partitions, discipline == Discipline::Fifo, aging);
+        self.flows.reorder(partitions, plan.discipline == Discipline::Fifo, plan.aging);
     }
 
     /// Returns how many requests wait, in line and at the gate.
@@ -129,17 +116,17 @@ impl WaitQueue {
 
     /// Returns how many places the line has under this limit.
     pub(crate) const fn places(&self, limit: usize) -> usize {
-        self.line.places.count(limit)
+        self.plan.line.places.count(limit)
     }
 
     /// Returns how many requests may be inside of the gate besides those that the limit lets run; `None` without a
     /// gate.
     pub(crate) const fn behind_gate(&self) -> Option<usize> {
-        self.queue
+        self.plan.queue
     }
 
     pub(crate) const fn discipline(&self) -> Discipline {
-        self.discipline
+        self.plan.discipline
     }
 
     /// Whether a waiter may join the line while `running` requests run. The line is bounded by its places, and together with the
@@ -147,13 +134,13 @@ impl WaitQueue {
     /// and a limit that shrank runs more.
     pub(crate) fn has_room(&self, limit: usize, running: usize) -> bool {
         let inside = running.saturating_add(self.in_line);
-        let within_gate = self.queue.is_none_or(|queue| inside < limit.saturating_add(queue));
+        let within_gate = self.plan.queue.is_none_or(|queue| inside < limit.saturating_add(queue));
         self.in_line < self.places(limit) && within_gate
     }
 
     /// Whether a waiter may stand before the gate.
     pub(crate) const fn has_room_at_gate(&self, limit: usize) -> bool {
-        self.at_gate < self.gate.places.count(limit)
+        self.at_gate < self.plan.gate.places.count(limit)
     }
 
     pub(crate) fn get(&self, key: Key) -> &Waiter {

@@ -14,20 +14,20 @@ impl WaitQueue {
     /// Returns the deadline of requests that have none, from when they come.
     #[inline]
     pub(crate) const fn default_deadline(&self) -> Option<Duration> {
-        self.default_deadline
+        self.plan.default_deadline
     }
 
     /// Returns the deadline that a request has because it came without one.
     #[inline]
     pub(crate) fn deadline_for(&self, now: Timestamp, ask: &Ask<'_>) -> Option<Timestamp> {
-        let default_deadline = self.default_deadline.filter(|_| ask.deadline == Timestamp::NEVER)?;
+        let default_deadline = self.plan.default_deadline.filter(|_| ask.deadline == Timestamp::NEVER)?;
         Some(now.after(default_deadline))
     }
 
     /// Whether the order of turns depends on how long slots are held.
     #[inline]
     pub(crate) const fn goes_by_turns(&self) -> bool {
-        matches!(self.discipline, Discipline::BurstCredit { .. })
+        matches!(self.plan.discipline, Discipline::BurstCredit { .. })
     }
 
     /// Notes how long it takes until two slots come free.
@@ -62,10 +62,10 @@ impl WaitQueue {
         let wait = match in_room {
             Some(_) => in_room,
             None if stage == Stage::Line => self.wait_limit(now, partition),
-            None => self.gate.wait,
+            None => self.plan.gate.wait,
         };
-        let has_line = !matches!(self.line.places, Places::Exactly(0));
-        let together = own.into_iter().chain(self.line.wait.filter(|_| has_line || in_room.is_none()));
+        let has_line = !matches!(self.plan.line.places, Places::Exactly(0));
+        let together = own.into_iter().chain(self.plan.line.wait.filter(|_| has_line || in_room.is_none()));
         let waiter = self.flows.waiters.get_mut(key);
         let ends = wait.map(|wait| now.after(wait)).into_iter().chain(together.map(|wait| waiter.since.after(wait)));
         waiter.deadline = ends.min().unwrap_or(Timestamp::NEVER).min(waiter.caller_deadline);
@@ -74,7 +74,7 @@ impl WaitQueue {
 
     /// Notes for how long the waiter whose turn it is has waited, which the discipline may go by.
     pub(super) fn note_wait(&mut self, now: Timestamp, key: Key) {
-        if let Discipline::BurstCredit { longest, standing, credit } = self.discipline {
+        if let Discipline::BurstCredit { longest, standing, credit } = self.plan.discipline {
             let &Waiter { since, partition, .. } = self.flows.waiters.get(key);
             // Where no request may wait for longer, half of that is a sign that the overload goes on.
             let had_to_wait = now.since(since) > standing.max(self.two_turns) / 2;
@@ -84,7 +84,7 @@ impl WaitQueue {
 
     /// Returns how long a waiter of a partition that joins the line now may wait there, as the discipline says.
     fn wait_limit(&mut self, now: Timestamp, partition: PartitionId) -> Option<Duration> {
-        match self.discipline {
+        match self.plan.discipline {
             Discipline::BurstCredit { longest, standing, credit } => {
                 let left = self.allowances[partition.index()].left(now, credit.max(longest));
                 Some(left.min(longest).max(standing).max(self.two_turns))
@@ -98,7 +98,7 @@ impl WaitQueue {
 
     /// Whether a request has been in line for so long that the newest go first.
     pub(crate) fn is_backed_up(&self, now: Timestamp) -> bool {
-        match self.discipline {
+        match self.plan.discipline {
             Discipline::AdaptiveLifo { interval, .. } => self.in_line > 0 && now.since(self.last_empty) > interval,
             Discipline::BurstCredit { .. } | Discipline::Fair | Discipline::Fifo => false,
         }
