@@ -7,7 +7,6 @@ mod burst_allowance;
 #[cfg(test)]
 mod check_tests;
 mod fair;
-mod look;
 mod runs;
 mod slab;
 mod wait_limit;
@@ -18,7 +17,7 @@ use self::{burst_allowance::BurstAllowance, fair::FairQueue, runs::Runs};
 use crate::{
     Timestamp,
     deadlines::Deadlines,
-    ids::{FlowKey, Key, LabelId, Level, PartitionId, RunId},
+    ids::{FlowKey, Key, LabelId, PartitionId, RunId},
     plan::{Discipline, QueuePlan},
     tokens::{Ask, Claim, DryRunOutcome, FlowTag, Marks, Refusal, Stage, Waiter},
 };
@@ -101,17 +100,24 @@ impl WaitQueue {
         self.at_gate
     }
 
-    pub(crate) fn in_line_of(&self, partition: PartitionId) -> usize {
-        self.flows.in_line(partition)
-    }
-
-    pub(crate) fn at_gate_of(&self, partition: PartitionId) -> usize {
-        self.flows.at_gate(partition)
-    }
-
     /// Returns how many requests of a partition wait in the room for guarantees.
     pub(crate) fn in_room_of(&self, partition: PartitionId) -> usize {
         self.in_room[partition.index()]
+    }
+
+    /// Returns how many requests of a run wait.
+    pub(crate) fn of_run(&self, run: RunId) -> usize {
+        self.runs.waiting(run)
+    }
+
+    /// Returns the number of a run of which a request has a place.
+    pub(crate) fn find_run(&self, namespace: &str, run: &str) -> RunId {
+        self.runs.find(namespace, run)
+    }
+
+    /// Returns the name of the run that had this number last.
+    pub(crate) fn run_name(&self, run: RunId) -> Option<&str> {
+        self.runs.name(run)
     }
 
     /// Returns how many places the line has under this limit.
@@ -255,7 +261,7 @@ impl WaitQueue {
         }
         self.in_room[partition.index()] -= usize::from(claim != Claim::None);
         let start = self.flows.leave(key);
-        if self.flows.in_line(partition) == 0 {
+        if self.in_line_of(partition) == 0 {
             self.allowances[partition.index()].rest();
         }
         self.runs.end_wait(run);
@@ -278,27 +284,6 @@ impl WaitQueue {
         self.flows.waiters.remove(key);
     }
 
-    /// Returns the waiter of a partition whose turn it is, and its rank among those of other partitions: smaller is
-    /// earlier.
-    pub(crate) fn next(&self, partition: PartitionId) -> Option<(Key, u64)> {
-        self.flows.next(partition)
-    }
-
-    /// Returns any waiter, throttled or not.
-    pub(crate) fn anyone(&self) -> Option<Key> {
-        self.flows.anyone()
-    }
-
-    /// Returns the waiter that came to the gate of a partition first.
-    pub(crate) fn first_at_gate(&self, partition: PartitionId) -> Option<Key> {
-        self.flows.first_at_gate(partition)
-    }
-
-    /// Returns the waiter of a flow that came to the gate first.
-    pub(crate) fn first_of_flow_at_gate(&self, key: FlowKey) -> Option<Key> {
-        self.flows.first_of_flow_at_gate(key)
-    }
-
     /// Returns the waiter that makes room in a full line for this flow: of the partition `beyond` its share, if there is one.
     pub(crate) fn victim(&self, key: FlowKey, weight: u32, beyond: Option<PartitionId>) -> Option<Key> {
         beyond.map_or_else(|| self.flows.victim(key, weight), |partition| self.flows.least_important(partition))
@@ -308,11 +293,6 @@ impl WaitQueue {
     /// partition, and for all partitions.
     pub(crate) fn turns_before(&self, now: Timestamp, key: FlowKey, weight: u32) -> (usize, usize) {
         self.flows.turns_before(key, weight, self.is_backed_up(now))
-    }
-
-    /// Returns the tag of the flow that was served last in a partition, at a level.
-    pub(crate) fn served(&self, partition: PartitionId, level: Level) -> u64 {
-        self.flows.served(partition, level)
     }
 
     /// Whether the last turn passed over a waiter that came earlier.

@@ -27,7 +27,7 @@ use std::{collections::BTreeMap, ops::Bound};
 use self::flow::{Flow, PartitionFlows};
 use super::slab::{List, Waiters};
 use crate::{
-    ids::{FlowKey, Key, LabelId, Level, PartitionId},
+    ids::{FlowKey, Key, LabelId, Level},
     tokens::{FlowTag, STRIDE, Stage},
 };
 
@@ -105,19 +105,6 @@ impl FairQueue {
                 });
             }
         }
-    }
-
-    pub(crate) fn in_line(&self, partition: PartitionId) -> usize {
-        self.lines[partition.index()].in_line
-    }
-
-    /// Returns the start tag that was served last.
-    pub(crate) fn served(&self, partition: PartitionId, level: Level) -> u64 {
-        self.lines[partition.index()].served[level.index()]
-    }
-
-    pub(crate) fn at_gate(&self, partition: PartitionId) -> usize {
-        self.lines[partition.index()].at_gate
     }
 
     /// Puts a waiter at the end of its flow, in line or at the gate.
