@@ -24,7 +24,7 @@ use crate::{
     Timestamp,
     ids::{LabelId, RuleClassId},
     plan::{LabelPlan, LabelRule},
-    tokens::{FlowTag, Subject},
+    tokens::Subject,
 };
 
 /// All labels.
@@ -226,22 +226,6 @@ impl Labels {
         label.running -= cost;
         label.stall.freed();
         self.active += usize::from(label.is_active());
-    }
-
-    /// Notes that the name of an entry was told; returns whether that is new.
-    pub(super) fn tell(&mut self, id: LabelId) -> bool {
-        !std::mem::replace(&mut self.get_mut(id).is_told, true)
-    }
-
-    /// Whether as many requests of the label run as may.
-    pub(super) fn is_full(&self, id: LabelId) -> bool {
-        self.get(id).is_full()
-    }
-
-    /// Returns what the label brings to the queue.
-    pub(super) fn flow_tag(&self, id: LabelId) -> FlowTag {
-        let label = self.get(id);
-        FlowTag { weight: label.rule.weight, start: label.start, throttled: self.is_full(id) }
     }
 
     /// Returns what one label may run where all active labels run as much, rounded up.

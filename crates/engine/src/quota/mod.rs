@@ -23,7 +23,7 @@ use crate::{
     ids::{ClassId, LabelId, MeterId, RuleClassId},
     plan::{
         LabelPlan,
-        rules::{RulesPlan, WhenFull},
+        rules::{ClassPlan, LimitsPlan, RulesPlan, WhenFull},
     },
     stall::Stall,
     tokens::{ExhaustedRule, FlowTag, Holder, InForce, Marks, Settled, Subject, one_turn},
@@ -124,23 +124,25 @@ impl Quotas {
 
     /// Returns the name of a class; empty for the class of all other requests.
     pub(crate) fn class_name(&self, class: RuleClassId) -> &str {
-        self.rules.class_name(class)
+        self.rules.plan.classes.get(class.index()).map_or("", |class| &class.name)
     }
 
     /// Returns the classes that settings name and bound, by number.
     pub(crate) fn named_classes(&self) -> impl Iterator<Item = (RuleClassId, &str)> {
-        self.rules.named_classes()
+        let bounds = |class: &ClassPlan| class.limits != LimitsPlan::default() || !class.overrides.is_empty();
+        let classes = RuleClassId::all().zip(&self.rules.plan.classes).skip(1);
+        classes.filter(move |(_, class)| bounds(class)).map(|(number, class)| (number, &*class.name))
     }
 
     /// Whether a class of this name has rules of its own.
     pub(crate) fn has_class(&self, name: &str) -> bool {
-        self.rules.has_class(name)
+        self.rules.plan.classes.iter().any(|class| *class.name == *name)
     }
 
     /// Returns the label of this name, made if it is new, and whether its number has this name only from now on.
     pub(crate) fn intern(&mut self, now: Timestamp, class: RuleClassId, subject: &Subject<'_>) -> (LabelId, bool) {
         let id = self.labels.intern(now, class, subject, &mut self.rules);
-        (id, self.labels.tell(id))
+        (id, !std::mem::replace(&mut self.labels.get_mut(id).is_told, true))
     }
 
     pub(crate) fn find(&self, class: RuleClassId, subject: &Subject<'_>) -> Option<LabelId> {
@@ -190,12 +192,13 @@ impl Quotas {
     /// Whether as many requests of a label run as may.
     #[inline]
     pub(crate) fn is_full(&self, id: LabelId) -> bool {
-        self.labels.is_full(id)
+        self.labels.get(id).is_full()
     }
 
     /// Returns what a label brings to the queue.
     pub(crate) fn flow_tag(&self, id: LabelId) -> FlowTag {
-        self.labels.flow_tag(id)
+        let label = self.labels.get(id);
+        FlowTag { weight: label.rule.weight, start: label.start, throttled: label.is_full() }
     }
 
     /// Returns how long a request of a label may wait at the gate and in line together, if that is bounded.
@@ -254,7 +257,7 @@ impl Quotas {
 
     /// Returns since when nothing ended of what a meter counts.
     pub(crate) fn stall(&self, meter: MeterId) -> Stall {
-        self.rules.stall(meter)
+        self.rules.meters.get(meter).stall
     }
 
     /// Notes that `count` requests of a label take a slot each.
@@ -369,7 +372,7 @@ impl Quotas {
     /// Returns when a rate has room again for a label that waits.
     #[inline]
     pub(crate) fn next_room(&self) -> Timestamp {
-        self.rates_due.earliest().min(self.rules.next_due())
+        self.rates_due.earliest().min(self.rules.meters.next_due())
     }
 
     /// Returns the next label whose own rate has room by now. Looks at meters when there is none any more.
@@ -380,7 +383,7 @@ impl Quotas {
                 Some(LabelId::from_index(number))
             }
             None => {
-                self.rules.pass(now);
+                self.rules.meters.pass(now);
                 None
             }
         }
@@ -388,7 +391,7 @@ impl Quotas {
 
     /// Returns the next label for which there is room at the meter where it waits.
     pub(crate) fn take_freed(&mut self, now: Timestamp) -> Option<LabelId> {
-        let id = self.rules.next_freed(now)?;
+        let id = self.rules.meters.next_freed(now)?;
         Rules::unthrottled(self.labels.get_mut(id));
         Some(id)
     }

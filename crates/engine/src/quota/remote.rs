@@ -70,7 +70,7 @@ impl Quotas {
         }
         let says = remote.rules.closes().is_some();
         if says {
-            remote.note_answer(unanswered);
+            remote.unanswered = unanswered;
         }
         says
     }

@@ -18,12 +18,12 @@ use crate::{
 };
 
 #[derive(Debug, Default)]
-pub(super) struct Meter {
+pub(in crate::quota) struct Meter {
     key: MeterKey,
     needed_by: usize,
     pub(super) running: usize,
     /// Time since one of these requests ended.
-    pub(super) stall: Stall,
+    pub(in crate::quota) stall: Stall,
     pub(super) rate: Rate,
     /// Running requests that an observing rule would have rejected, and the rate without such requests: what observing
     /// rules see.
@@ -120,7 +120,7 @@ impl Meter {
 
 /// All meters: at most two for each label that is known, and what a reload left over that still counts.
 #[derive(Debug, Default)]
-pub(super) struct Meters {
+pub(in crate::quota) struct Meters {
     list: Vec<Meter>,
     pub(super) numbers: HashMap<MeterKey, u32>,
     free: Vec<u32>,
@@ -132,7 +132,7 @@ pub(super) struct Meters {
 }
 
 impl Meters {
-    pub(super) fn get(&self, id: MeterId) -> &Meter {
+    pub(in crate::quota) fn get(&self, id: MeterId) -> &Meter {
         &self.list[id.number() as usize]
     }
 
@@ -237,12 +237,12 @@ impl Meters {
     }
 
     /// Returns when a meter has room for a label that waits, by the passing of time.
-    pub(super) fn next_due(&self) -> Timestamp {
+    pub(in crate::quota) fn next_due(&self) -> Timestamp {
         self.due.earliest()
     }
 
     /// Looks at meters that have room because time has passed.
-    pub(super) fn pass(&mut self, now: Timestamp) {
+    pub(in crate::quota) fn pass(&mut self, now: Timestamp) {
         while let Some((at, number)) = self.due.first()
             && at <= now
         {
@@ -254,7 +254,7 @@ impl Meters {
     }
 
     /// Returns the next label that finds room where it stands in line; the label leaves the line.
-    pub(super) fn next_freed(&mut self, now: Timestamp) -> Option<LabelId> {
+    pub(in crate::quota) fn next_freed(&mut self, now: Timestamp) -> Option<LabelId> {
         while let Some(&id) = self.freed.last() {
             let meter = &mut self.list[id.number() as usize];
             if let Some(label) = meter.take_next(now) {

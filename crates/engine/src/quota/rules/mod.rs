@@ -28,13 +28,12 @@ mod view;
 
 pub use self::view::RuleSnapshot;
 pub(super) use self::{key_meters::KeyMeters, shared::Remote};
-use self::{key_meters::Throttled, meters::Meters, rate::Rate, shared::counted_here};
+use self::{key_meters::Throttled, meters::Meters, rate::Rate};
 use super::label::Label;
 use crate::{
     Reason, Timestamp,
     ids::{ClassId, LabelId, MeterId, RuleClassId},
     plan::rules::{ClassPlan, RateRule, Rule, RulesPlan, WhenFull},
-    stall::Stall,
     tokens::{ExhaustedRule, Holder, InForce, Marks, Need},
 };
 
@@ -44,7 +43,7 @@ pub(in crate::quota) struct Rules {
     pub(in crate::quota) plan: RulesPlan,
     /// Class of rules by the number of the kind of work.
     by_kind: Vec<RuleClassId>,
-    meters: Meters,
+    pub(in crate::quota) meters: Meters,
     /// Whether any rule is or was shared.
     pub(in crate::quota) are_shared: bool,
     /// Whether any rule observes.
@@ -135,7 +134,7 @@ impl Rules {
             (running >= bound).then_some(ExhaustedRule { reason, when_full, until: None, rate: None, bound, meter })
         };
         let rate = |rule, used: &Rate, reason, meter: Option<MeterId>| {
-            let Rule { bound, when_full, .. }: Rule<RateRule> = counted_here(Some(rule))?;
+            let Rule { bound, when_full, shared: None, .. }: Rule<RateRule> = rule else { return None };
             let until = Some(used.allowed_at(now, bound)).filter(|&until| until > now);
             let meter = meter.map(|meter| (meter, Need::Start(bound)));
             until?;
@@ -269,30 +268,10 @@ impl Rules {
         }
     }
 
-    /// Returns the next label that finds room where it was throttled.
-    pub(in crate::quota) fn next_freed(&mut self, now: Timestamp) -> Option<LabelId> {
-        self.meters.next_freed(now)
-    }
-
     /// Notes that a label was taken out of line because there is room for it.
     pub(in crate::quota) fn unthrottled(label: &mut Label) {
         if let Some(key_meters) = label.key_meters.as_deref_mut() {
             key_meters.throttled.at = None;
         }
-    }
-
-    /// Returns since when nothing ended of what a meter counts.
-    pub(in crate::quota) fn stall(&self, meter: MeterId) -> Stall {
-        self.meters.get(meter).stall
-    }
-
-    /// Returns when time alone makes room on a meter for which labels wait.
-    pub(in crate::quota) fn next_due(&self) -> Timestamp {
-        self.meters.next_due()
-    }
-
-    /// Looks at meters that have room because time has passed.
-    pub(in crate::quota) fn pass(&mut self, now: Timestamp) {
-        self.meters.pass(now);
     }
 }

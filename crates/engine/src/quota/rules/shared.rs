@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 use crate::{
     Timestamp,
-    plan::rules::{RateRule, Rule},
     tokens::{Counted, ExhaustedRule, SharedRule, SharedRules},
 };
 
@@ -67,10 +66,6 @@ impl Remote {
         }
     }
 
-    pub(in crate::quota) const fn note_answer(&mut self, unanswered: Option<Timestamp>) {
-        self.unanswered = unanswered;
-    }
-
     /// Remembers until when a rate that rejects has no room, if that is known.
     pub(in crate::quota) fn bar(&mut self, rule: usize, until: Option<Timestamp>) {
         self.barred = until.map(|until| (rule, until)).or(self.barred);
@@ -99,9 +94,4 @@ impl Remote {
     pub(in crate::quota) fn waits_for(&self, counts: Counted) -> bool {
         self.closed.and_then(|closed| self.rules.rules.get(closed.rule)).is_some_and(|rule| rule.counts == counts)
     }
-}
-
-/// Returns the rate rule, if it is counted in this process.
-pub(super) fn counted_here(rule: Option<Rule<RateRule>>) -> Option<Rule<RateRule>> {
-    rule.filter(|rule| rule.shared.is_none())
 }

@@ -5,8 +5,7 @@ use std::borrow::Cow;
 use super::{Rate, Rules};
 use crate::{
     Reason, Timestamp,
-    ids::RuleClassId,
-    plan::rules::{ClassPlan, LimitsPlan, RateRule, Resolved, Rule, Source},
+    plan::rules::{RateRule, Resolved, Rule, Source},
     quota::label::Label,
     tokens::ExhaustedRule,
 };
@@ -79,23 +78,6 @@ impl RuleSnapshot {
 }
 
 impl Rules {
-    /// Returns the classes that settings name and bound, by number.
-    pub(crate) fn named_classes(&self) -> impl Iterator<Item = (RuleClassId, &str)> {
-        let bounds = |class: &ClassPlan| class.limits != LimitsPlan::default() || !class.overrides.is_empty();
-        let classes = RuleClassId::all().zip(&self.plan.classes).skip(1).filter(move |(_, class)| bounds(class));
-        classes.map(|(number, class)| (number, &*class.name))
-    }
-
-    /// Whether a class of this name has rules of its own.
-    pub(crate) fn has_class(&self, name: &str) -> bool {
-        self.plan.classes.iter().any(|class| *class.name == *name)
-    }
-
-    /// Returns the name of a class; empty for the class without rules of its own.
-    pub(crate) fn class_name(&self, class: RuleClassId) -> &str {
-        self.plan.classes.get(class.index()).map_or("", |class| &class.name)
-    }
-
     /// Returns how much is used of a rule that is full.
     pub(crate) fn used(&self, now: Timestamp, label: &Label, full: &ExhaustedRule) -> usize {
         let Some(key_meters) = label.key_meters.as_deref() else { return 0 };
