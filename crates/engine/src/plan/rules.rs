@@ -159,23 +159,17 @@ pub struct Resolved {
 impl ClassPlan {
     /// Returns the rules of a label: per field the first setting, from the most particular key to the class.
     pub fn resolve(&self, namespace: &str, label: &str) -> Resolved {
-        let get = |target: Target| self.overrides.get(&target);
-        let layers = if self.overrides.is_empty() {
-            [None; 5]
-        } else {
-            [
-                get(Target::Exact { namespace: namespace.into(), label: label.into() }),
-                get(Target::Namespace(namespace.into())),
-                get(Target::Label(label.into())),
-                get(Target::Any),
-                None,
-            ]
-        };
-        let sources = [Source::Exact, Source::Namespace, Source::Label, Source::Any, Source::Class];
-        let layers = || {
-            let own = layers.iter().zip(sources).filter_map(|(limits, source)| Some(((*limits)?, source)));
-            own.chain([(&self.limits, Source::Class)])
-        };
+        let get = |target: Target, source| Some((self.overrides.get(&target)?, source));
+        let mut own = [None; 4];
+        if !self.overrides.is_empty() {
+            own = [
+                get(Target::Exact { namespace: namespace.into(), label: label.into() }, Source::Exact),
+                get(Target::Namespace(namespace.into()), Source::Namespace),
+                get(Target::Label(label.into()), Source::Label),
+                get(Target::Any, Source::Any),
+            ];
+        }
+        let layers = || own.into_iter().flatten().chain([(&self.limits, Source::Class)]);
         fn rule<B>(setting: Setting<B>, source: Source) -> Rule<B> {
             let Setting { bound, when_full, shared, observes } = setting;
             Rule { bound, when_full, shared, observes, source }
