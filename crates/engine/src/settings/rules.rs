@@ -193,22 +193,17 @@ impl Key {
 
     fn target(&self) -> Option<Target> {
         let label = |label: &str| Some(Box::from(normal(label)?));
+        let namespace = |namespace: &str| Box::from(normal(namespace).unwrap_or_default());
         match self {
             Self::Text(text) => match text.split_once(':') {
                 None if text.trim() == "*" => Some(Target::Any),
                 None => Some(Target::Label(label(text)?)),
-                Some((namespace, rest)) if rest.trim() == "*" => {
-                    Some(Target::Namespace(normal(namespace).unwrap_or_default().into()))
-                }
-                Some((namespace, rest)) => {
-                    let namespace = normal(namespace).unwrap_or_default().into();
-                    Some(Target::Exact { namespace, label: label(rest)? })
-                }
+                Some((of, rest)) if rest.trim() == "*" => Some(Target::Namespace(namespace(of))),
+                Some((of, rest)) => Some(Target::Exact { namespace: namespace(of), label: label(rest)? }),
             },
             Self::Label { namespace: None, label: name } => Some(Target::Label(label(name)?)),
-            Self::Label { namespace: Some(namespace), label: name } => {
-                let namespace = normal(namespace).unwrap_or_default().into();
-                Some(Target::Exact { namespace, label: label(name)? })
+            Self::Label { namespace: Some(of), label: name } => {
+                Some(Target::Exact { namespace: namespace(of), label: label(name)? })
             }
         }
     }
