@@ -19,13 +19,14 @@ pub(super) const REJECTION: f64 = 10.0;
 
 /// A label that may be followed.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Candidate {
-    pub(super) label: LabelId,
+pub(crate) struct Candidate {
+    pub(crate) label: LabelId,
     /// First entry of the journal that is about a label of this name: another label may have the number later.
     pub(super) named_from: u64,
     pub(super) score: f64,
-    /// Number of the time that it took a place, from 1 on.
-    pub(super) serial: u64,
+    /// Number of the time that it took a place, from 1 on: it tells its counts from those of another label that has its place later,
+    /// and of a later time.
+    pub(crate) serial: u64,
 }
 
 /// The labels that are followed, by place.
@@ -47,8 +48,8 @@ impl Default for Followed {
 
 impl Followed {
     /// Returns the followed labels, with the row of each: 0 is for all other labels.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (u8, &Candidate)> {
-        (1..).zip(&self.places).filter_map(|(row, place)| Some((row, place.as_ref()?)))
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u8, Candidate)> {
+        (1..).zip(self.places).filter_map(|(row, place)| Some((row, place?)))
     }
 
     /// Scores the followed labels anew: `score` is that of the last seconds, and `None` for a label that is gone.

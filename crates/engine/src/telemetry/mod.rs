@@ -151,7 +151,9 @@ impl Telemetry {
                 counts.arrived += count;
                 counts.rejected[reason.index()] += count;
                 self.totals_mut(LabelId::DEFAULT).rejected[RejectionKind::of(reason) as usize] += count;
-                self.count_rejected_plainly(partition, reason, count);
+                #[expect(clippy::cast_possible_truncation, reason = "counts of a moment, which wrap around anyway")]
+                let count = count as u32;
+                self.sampled.rejected_by.count(partition, 0, reason, BlockingBound::of_plain(reason), count);
             }
             Event::Waits { are_longer } => self.health.are_waits_longer = are_longer,
             Event::Changed(event) => {

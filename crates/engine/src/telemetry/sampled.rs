@@ -4,13 +4,13 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{
-    BlockingBound, Telemetry,
+    Telemetry,
     followed::{Candidate, Followed},
     rejected_by::{RejectedBy, RejectedCount},
     totals::Totals,
 };
 use crate::{
-    Histogram, Reason, Timestamp,
+    Histogram, Timestamp,
     ids::{LabelId, PartitionId},
 };
 
@@ -41,15 +41,6 @@ pub struct SampledCounts {
     pub times: Arc<[Histogram; 2]>,
 }
 
-/// A label whose rejections are counted by reason and rule.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct FollowedLabel {
-    pub(crate) label: LabelId,
-    row: u8,
-    /// Tells its counts from those of another label that has its row later, and of a later time.
-    pub(crate) serial: u64,
-}
-
 impl Telemetry {
     /// Counts rejections by reason and rule from now on, for a history.
     pub(crate) fn begin_sampling(&mut self) {
@@ -68,20 +59,17 @@ impl Telemetry {
         }
     }
 
-    /// Returns the labels with a row of their own.
-    pub(crate) fn followed(&self) -> impl Iterator<Item = FollowedLabel> {
+    /// Returns the labels whose rejections are counted by reason and rule, each with its row.
+    pub(crate) fn followed(&self) -> impl Iterator<Item = (u8, Candidate)> {
         let all = self.sampled.followed.iter();
-        let known = all.filter(|(_, it)| self.totals(it.label).named_from == it.named_from);
-        known.map(|(row, it)| FollowedLabel { label: it.label, row, serial: it.serial })
+        all.filter(|(_, it)| self.totals(it.label).named_from == it.named_from)
     }
 
     /// Returns what was counted of a followed label.
-    pub(crate) fn sample_label(&self, it: &FollowedLabel) -> SampledCounts {
-        let totals = self.totals(it.label);
-        let rejected = self.sampled.rejected_by.of_row(it.row);
-        let times = self.sampled.times.get(usize::from(it.row)).map(|it| Arc::new(it.clone()));
-        let times = times.unwrap_or_default();
-        let Totals { admitted, left, would_reject, .. } = totals;
+    pub(crate) fn sample_label(&self, label: LabelId, row: u8) -> SampledCounts {
+        let Totals { admitted, left, would_reject, .. } = self.totals(label);
+        let rejected = self.sampled.rejected_by.of_row(row);
+        let times = self.sampled.times.get(usize::from(row)).map(|it| Arc::new(it.clone())).unwrap_or_default();
         SampledCounts { admitted, left, would_reject, rejected, times }
     }
 
@@ -101,12 +89,6 @@ impl Telemetry {
         {
             times[kind as usize].record(time);
         }
-    }
-
-    /// Counts rejections of requests that asked for nothing but a slot.
-    #[expect(clippy::cast_possible_truncation, reason = "counts of a moment, which wrap around anyway")]
-    pub(super) fn count_rejected_plainly(&mut self, partition: PartitionId, reason: Reason, count: u64) {
-        self.sampled.rejected_by.count(partition, 0, reason, BlockingBound::of_plain(reason), count as u32);
     }
 
     /// Chooses the labels to follow, once a second.

@@ -59,7 +59,7 @@ impl Engine {
             waiting: self.queue.in_line_of(number) + self.queue.at_gate_of(number),
             counts: self.telemetry.sample_partition(number),
         });
-        let labels = self.telemetry.followed().map(|followed| {
+        let labels = self.telemetry.followed().map(|(row, followed)| {
             let label = self.quotas.label(followed.label);
             Sampled {
                 name: SampledName {
@@ -72,7 +72,7 @@ impl Engine {
                 share: 0,
                 in_flight: label.running,
                 waiting: label.waiting,
-                counts: self.telemetry.sample_label(&followed),
+                counts: self.telemetry.sample_label(followed.label, row),
             }
         });
         let classes = self.controller.times_by_class().map(|(name, class, times)| Sampled {
