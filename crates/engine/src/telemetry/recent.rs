@@ -30,22 +30,11 @@ impl RejectionKind {
     /// Returns what a rejection says of the partition.
     pub(crate) const fn of(reason: Reason) -> Self {
         match reason {
-            Reason::Draining | Reason::PendingUnavailable | Reason::StoreUnavailable => Self::Unavailable,
-            Reason::Budget
-            | Reason::LabelCap
-            | Reason::LabelQueueFull
-            | Reason::NamespaceCap
-            | Reason::PendingFull
-            | Reason::Rate
-            | Reason::RunCap => Self::Throttled,
-            Reason::Deadline
-            | Reason::GateFull
-            | Reason::GateTimeout
-            | Reason::Limit
-            | Reason::PartitionCap
-            | Reason::PushedOut
-            | Reason::QueueFull
-            | Reason::QueueTimeout => Self::Saturated,
+            // A bound of the caller's own as well, and for want of slots.
+            Reason::PartitionCap => Self::Saturated,
+            _ if reason.is_unavailable() => Self::Unavailable,
+            _ if reason.is_caller_limit() => Self::Throttled,
+            _ => Self::Saturated,
         }
     }
 

@@ -136,19 +136,9 @@ impl Reason {
     pub const fn policy(self) -> Option<(&'static str, Option<u32>)> {
         match self {
             Self::Budget | Self::Rate => Some((self.as_str(), Some(60))),
-            Self::LabelCap
-            | Self::LabelQueueFull
-            | Self::NamespaceCap
-            | Self::PartitionCap
-            | Self::PendingFull
-            | Self::RunCap => Some((self.as_str(), None)),
-            Self::GateFull
-            | Self::GateTimeout
-            | Self::Limit
-            | Self::PushedOut
-            | Self::QueueFull
-            | Self::QueueTimeout => Some((Self::Limit.as_str(), None)),
             Self::Deadline | Self::Draining | Self::PendingUnavailable | Self::StoreUnavailable => None,
+            _ if self.is_caller_limit() => Some((self.as_str(), None)),
+            _ => Some((Self::Limit.as_str(), None)),
         }
     }
 
