@@ -215,13 +215,8 @@ impl WindowsByLabel {
                     Most::Rejected => window.per_second(window.rejected()),
                     Most::Left => window.per_second(window.left),
                     Most::Held => running as f64,
-                    Most::Stuck => {
-                        if window.held.is_stuck(hold) {
-                            running as f64
-                        } else {
-                            0.0
-                        }
-                    }
+                    Most::Stuck if window.held.is_stuck(hold) => running as f64,
+                    Most::Stuck => 0.0,
                     Most::Waiting => waiting as f64,
                 };
                 leading.insert(Leader { label, named_from, value });

@@ -1,10 +1,10 @@
 //! The journal as it is read: with names.
 
-use std::{borrow::Cow, time::Duration};
+use std::borrow::Cow;
 
 use super::{BlockingBound, ChangeEvent, Changed, DecisionCode, Journal, Record};
 use crate::{
-    Reason, codes,
+    Reason, Timestamp, codes,
     ids::{LabelId, PartitionId, RunId},
 };
 
@@ -290,7 +290,7 @@ impl Record {
         };
         JournalEntry {
             sequence,
-            at_seconds: seconds(self.at.as_nanos()),
+            at_seconds: self.at.since(Timestamp::ZERO).as_secs_f64(),
             event: JournalEvent::Decision(decided),
             in_flight: self.in_flight as usize,
             limit: self.limit as usize,
@@ -337,15 +337,11 @@ impl Changed {
         };
         JournalEntry {
             sequence,
-            at_seconds: seconds(self.at.as_nanos()),
+            at_seconds: self.at.since(Timestamp::ZERO).as_secs_f64(),
             event: JournalEvent::Change(change),
             in_flight: self.in_flight as usize,
             limit: self.limit as usize,
             waiting: self.waiting as usize,
         }
     }
-}
-
-fn seconds(nanos: u64) -> f64 {
-    Duration::from_nanos(nanos).as_secs_f64()
 }
