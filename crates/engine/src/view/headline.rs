@@ -41,8 +41,6 @@ impl Engine {
         let sum = |rate: fn(&LastSeconds) -> f64| last.iter().map(rate).sum();
         let mut found = HealthSnapshot {
             state: health.as_str().into(),
-            headline: String::new(),
-            advice: String::new(),
             at_seconds: since.since(Timestamp::ZERO).as_secs_f64(),
             since_seconds: self.now.since(since).as_secs_f64(),
             runbook: format!("{RUNBOOK}#{}", health.as_str().replace('_', "-")),
@@ -52,13 +50,12 @@ impl Engine {
             would_reject_per_second: sum(|it| it.per_second(it.would_reject)),
             rejected: refused,
             label: self.worst_label(),
-            stuck_slots: 0,
-            changed: Vec::new(),
             without_store: if matches!(health, Health::StoreGone | Health::StoreQuiet) {
                 self.quotas.without_store().into_iter().map(Cow::Borrowed).collect()
             } else {
                 Vec::new()
             },
+            ..HealthSnapshot::default()
         };
         let (holders, in_line) = (self.holders(), self.longest_line());
         let (stuck_slots, are_most_stuck) = self.stuck(&holders);

@@ -24,7 +24,7 @@ pub struct HistorySample {
 
 /// A partition or a label.
 #[doc(hidden)]
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Sampled {
     pub name: SampledName,
     /// Tells its counts from those of another label.
@@ -78,14 +78,12 @@ impl Engine {
         let classes = self.controller.times_by_class().map(|(name, class, times)| Sampled {
             name: SampledName { class: name.to_owned(), ..SampledName::default() },
             serial: class.index() as u64,
-            share: 0,
-            in_flight: 0,
-            waiting: 0,
             counts: SampledCounts {
                 admitted: times.count(),
                 times: Arc::new([times, Histogram::default()]),
                 ..SampledCounts::default()
             },
+            ..Sampled::default()
         });
         HistorySample {
             at: self.now,

@@ -1,6 +1,6 @@
 //! What can be seen of labels from outside.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, time::Duration};
 
 #[cfg(feature = "serde")]
 use super::is_default;
@@ -152,11 +152,8 @@ impl Engine {
     /// Adds a row for each label that is known, otherwise as [`label_snapshots`](Self::label_snapshots).
     pub fn label_rows(&self, from: usize, count: usize, rows: &mut Vec<LabelRow>) -> Option<usize> {
         let mut ids = self.quotas.ids().skip(from);
-        for id in ids.by_ref().take(count) {
-            if self.is_known(id) {
-                rows.push(self.label_row(id, self.quotas.label(id)));
-            }
-        }
+        let known = ids.by_ref().take(count).filter(|&id| self.is_known(id));
+        rows.extend(known.map(|id| self.label_row(id, self.quotas.label(id))));
         ids.next().map(|_| from + count)
     }
 
@@ -198,7 +195,7 @@ impl Engine {
         let ask = self.ask_of(id, label);
         let rules = self.quotas.rules_of(self.now, label);
         let blocked_by = self.blocked_by(id, label, &ask, &rules);
-        let wait = if blocked_by.is_none() { Some(0.0) } else { self.seconds_to_wait(&ask, id) };
+        let wait = if blocked_by.is_none() { Some(Duration::ZERO) } else { self.expected_wait(self.now, &ask, id) };
         let hold = label.mean_hold().as_secs_f64();
         let (cap, totals) = (label.cap, self.telemetry.totals(id));
         let partition = self.capacity.partition(ask.partition);
@@ -219,7 +216,7 @@ impl Engine {
             waiting: label.waiting,
             oldest_wait_seconds: self.oldest_wait(id, label),
             drain_rate: if hold > 0.0 { label.running as f64 / hold } else { 0.0 },
-            estimated_wait_seconds: wait,
+            estimated_wait_seconds: wait.map(|it| it.as_secs_f64()),
             active_workers: label.workers().map(|workers| workers.active),
             worker_slots: label.workers().map(|workers| workers.slots),
             rules,
@@ -247,9 +244,5 @@ impl Engine {
         }
         let oldest = self.queue.oldest_of(id).map(|waiter| waiter.since).min();
         oldest.map_or(0.0, |since| self.now.since(since).as_secs_f64())
-    }
-
-    fn seconds_to_wait(&self, ask: &Ask<'_>, id: LabelId) -> Option<f64> {
-        self.expected_wait(self.now, ask, id).map(|it| it.as_secs_f64())
     }
 }

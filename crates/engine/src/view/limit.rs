@@ -5,7 +5,7 @@ use std::{borrow::Cow, time::Duration};
 use super::text;
 use crate::{
     Engine, Timestamp,
-    limit::{LimitInputs, Phase, Reference},
+    limit::{Phase, Reference},
 };
 
 /// Why the limit is what it is: the law, what it measures against what, its bounds, and the last move of the limit.
@@ -123,24 +123,18 @@ impl Engine {
             rtt_seconds: inputs.rtt_seconds(),
             ratio: inputs.ratio_if_known(),
             pacing_seconds: Some(self.capacity.pacing().as_secs_f64()).filter(|&gap| gap > 0.0),
-            last_move: last_move.map(|it| LimitMove::of(self.now, (it.at, it.from, it.to), it.basis)),
+            last_move: last_move.map(|it| LimitMove {
+                at_seconds: it.at.since(Timestamp::ZERO).as_secs_f64(),
+                ago_seconds: self.now.since(it.at).as_secs_f64(),
+                from: it.from,
+                to: it.to,
+                rtt_seconds: it.basis.rtt_seconds(),
+                reference_seconds: it.basis.reference_seconds(),
+                ratio: it.basis.ratio_if_known(),
+            }),
         };
         found.sentence = sentence(limit, &found);
         found
-    }
-}
-
-impl LimitMove {
-    fn of(now: Timestamp, (at, from, to): (Timestamp, usize, usize), basis: LimitInputs) -> Self {
-        Self {
-            at_seconds: at.since(Timestamp::ZERO).as_secs_f64(),
-            ago_seconds: now.since(at).as_secs_f64(),
-            from,
-            to,
-            rtt_seconds: basis.rtt_seconds(),
-            reference_seconds: basis.reference_seconds(),
-            ratio: basis.ratio_if_known(),
-        }
     }
 }
 

@@ -226,9 +226,8 @@ impl Engine {
     /// Returns the present state, without the labels, of which there may be many, and without the name and the
     /// warnings, which the engine doesn't know.
     pub fn snapshot(&self) -> Snapshot {
+        let shown = self.capacity.partitions().filter(|(_, it)| it.is_shown());
         let mut snapshot = Snapshot {
-            name: String::new(),
-            health: HealthSnapshot::default(),
             limit_state: self.limit_snapshot(),
             reserved: self.capacity.reserved(),
             mode: self.lifecycle.mode().as_str().into(),
@@ -240,41 +239,21 @@ impl Engine {
             queue: self.queue.places(self.capacity.limit()),
             mean_hold_seconds: self.estimates.mean_hold().as_secs_f64(),
             law_panics: self.controller.panics(),
-            warnings: Vec::new(),
             reloads: self.telemetry.reloads(),
             discipline: self.queue.discipline().as_str().into(),
-            abandoned: 0,
             expired_slots: self.slot_ttl.expired(),
             labels_evicted: self.quotas.evicted(),
             labels_overflowed: self.quotas.overflowed(),
             labels_known: self.quotas.known(),
             shadow: self.controller.shadow_snapshot(),
-            labels: Vec::new(),
-            store: None,
-            partitions: self
-                .capacity
-                .partitions()
-                .filter(|(_, it)| it.is_shown())
-                .map(|(number, it)| self.partition_snapshot(number, it))
-                .collect(),
+            partitions: shown.map(|(number, it)| self.partition_snapshot(number, it)).collect(),
+            ..Snapshot::default()
         };
         snapshot.health = self.health_snapshot(&snapshot);
         snapshot
     }
 
     fn partition_snapshot(&self, number: PartitionId, it: &Partition) -> PartitionSnapshot {
-        let Counts {
-            admitted,
-            queued,
-            would_queue,
-            cancelled_waiting,
-            successes,
-            overloads,
-            late_overloads,
-            cancelled,
-            ignored,
-            ..
-        } = *self.telemetry.counts(number);
         let counts = self.telemetry.counts(number);
         PartitionSnapshot {
             name: it.plan.name.to_string(),
@@ -287,17 +266,17 @@ impl Engine {
             waiting: self.queue.in_line_of(number),
             in_room: self.queue.in_room_of(number),
             at_gate: self.queue.at_gate_of(number),
-            admitted,
-            queued,
-            would_queue,
+            admitted: counts.admitted,
+            queued: counts.queued,
+            would_queue: counts.would_queue,
             would_reject: by_reason(&counts.would_reject),
-            cancelled_waiting,
+            cancelled_waiting: counts.cancelled_waiting,
             rejected: by_reason(&counts.rejected),
-            successes,
-            overloads,
-            late_overloads,
-            cancelled,
-            ignored,
+            successes: counts.successes,
+            overloads: counts.overloads,
+            late_overloads: counts.late_overloads,
+            cancelled: counts.cancelled,
+            ignored: counts.ignored,
             rtt: Quantiles::of(&counts.rtt),
             wait: Quantiles::of(&counts.wait),
             recent: RecentSnapshot::from(&self.recent(number)),
