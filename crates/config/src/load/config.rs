@@ -35,7 +35,7 @@ impl AdmissionConfig {
 
     /// All settings as TOML. Reading it gives the same configuration.
     pub fn to_toml(&self) -> String {
-        toml_text::write(self.write())
+        toml_text::write(&self.write())
     }
 
     /// All settings as JSON. Reading it gives the same configuration.

@@ -150,18 +150,5 @@ impl<'de> Visitor<'de> for NodeSeed<'_> {
 
 /// Writes a value in one line.
 pub(crate) fn write(value: &Value) -> String {
-    convert(value).to_string()
-}
-
-fn convert(value: &Value) -> serde_json::Value {
-    match value {
-        Value::Flag(flag) => (*flag).into(),
-        Value::Integer(number) => (*number).into(),
-        Value::Number(number) => (*number).into(),
-        Value::Text(text) | Value::Foreign(text) => text.as_str().into(),
-        Value::List(values) => values.iter().map(|node| convert(&node.value)).collect(),
-        Value::Table(table) => {
-            serde_json::Value::Object(table.iter().map(|(key, node)| (key.clone(), convert(&node.value))).collect())
-        }
-    }
+    serde_json::to_string(value).unwrap_or_default()
 }

@@ -86,22 +86,6 @@ impl Reader<'_> {
 }
 
 /// Writes a table.
-pub(crate) fn write(value: Value) -> String {
-    match convert(value) {
-        ::toml::Value::Table(table) => table.to_string(),
-        other => other.to_string(),
-    }
-}
-
-fn convert(value: Value) -> ::toml::Value {
-    match value {
-        Value::Flag(flag) => flag.into(),
-        Value::Integer(number) => number.into(),
-        Value::Number(number) => number.into(),
-        Value::Text(text) | Value::Foreign(text) => text.into(),
-        Value::List(values) => ::toml::Value::Array(values.into_iter().map(|node| convert(node.value)).collect()),
-        Value::Table(table) => {
-            ::toml::Value::Table(table.into_iter().map(|(key, node)| (key, convert(node.value))).collect())
-        }
-    }
+pub(crate) fn write(table: &Value) -> String {
+    ::toml::Table::try_from(table).map(|table| table.to_string()).unwrap_or_default()
 }

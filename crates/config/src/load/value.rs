@@ -2,6 +2,8 @@
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
+use serde::Serialize;
+
 /// Where a value came from.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
@@ -55,14 +57,17 @@ impl fmt::Display for Origin {
 }
 
 /// A value and where it came from.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(transparent)]
 pub(crate) struct Node {
     pub(crate) value: Value,
+    #[serde(skip)]
     pub(crate) origin: Origin,
 }
 
 /// What TOML, JSON and the environment have in common.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
 pub(crate) enum Value {
     Flag(bool),
     Integer(i64),

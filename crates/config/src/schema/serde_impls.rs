@@ -3,7 +3,6 @@
 use serde::{
     Deserialize, Deserializer, Serialize, Serializer,
     de::{DeserializeSeed, Error},
-    ser::{SerializeMap, SerializeSeq},
 };
 
 use super::{
@@ -12,37 +11,8 @@ use super::{
 };
 use crate::{
     AdmissionConfig,
-    load::{
-        ConfigError,
-        json_text::NodeSeed,
-        value::{Origin, Value},
-    },
+    load::{ConfigError, json_text::NodeSeed, value::Origin},
 };
-
-impl Serialize for Value {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Self::Flag(flag) => serializer.serialize_bool(*flag),
-            Self::Integer(number) => serializer.serialize_i64(*number),
-            Self::Number(number) => serializer.serialize_f64(*number),
-            Self::Text(text) | Self::Foreign(text) => serializer.serialize_str(text),
-            Self::List(values) => {
-                let mut list = serializer.serialize_seq(Some(values.len()))?;
-                for node in values {
-                    list.serialize_element(&node.value)?;
-                }
-                list.end()
-            }
-            Self::Table(table) => {
-                let mut map = serializer.serialize_map(Some(table.len()))?;
-                for (key, node) in table {
-                    map.serialize_entry(key, &node.value)?;
-                }
-                map.end()
-            }
-        }
-    }
-}
 
 impl Serialize for AdmissionConfig {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
