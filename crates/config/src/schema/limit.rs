@@ -184,10 +184,7 @@ impl At<'_> {
 
     /// AIMD can't guess what is too long.
     fn require_threshold(&self, threshold: &mut Duration) {
-        let written = self.get("threshold");
-        if written.is_none() {
-            self.problem(format!("threshold is missing, allowed is {A_TIME}"));
-        }
+        let written = self.required("threshold", A_TIME);
         // A threshold that can't be read is reported already, so the check must not find its default of 0 besides.
         let reported = Problems::default();
         if written.and_then(|at| Duration::read(&At { problems: &reported, ..at })).is_none() {

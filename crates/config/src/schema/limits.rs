@@ -45,13 +45,10 @@ impl LabelOverride {
 
 impl Setting for LabelOverride {
     fn read(at: &At<'_>) -> Option<Self> {
-        let Some(table) = at.table() else { return at.wrong("a table") };
-        let name = |key: &str| {
-            if !table.contains_key(key) {
-                at.problem(format!("{key} is missing, allowed is a name"));
-            }
-            at.field(key)
-        };
+        if at.table().is_none() {
+            return at.wrong("a table");
+        }
+        let name = |key: &str| String::read(&at.required(key, "a name")?);
         let (label, class) = (name("label"), name("class"));
         let namespace = at.field("namespace");
         // What is left are limits.
@@ -255,10 +252,7 @@ impl Setting for Cap {
         }
         let [local, on_store_failure, instances] = SHARING;
         at.fields(&["max", "when_full", "observe", local, on_store_failure, instances])?;
-        let Some(max) = at.get("max") else {
-            at.problem(format!("max is missing, allowed is {A_CAP}"));
-            return None;
-        };
+        let max = at.required("max", A_CAP)?;
         let when_full: Option<WhenFull> = at.field("when_full");
         let (shared, observes) = (read_sharing(at), at.field("observe").unwrap_or_default());
         Some(Self { when_full, shared, observes, ..read_cap(&max)? })
@@ -289,10 +283,7 @@ impl Setting for Rate {
         }
         let [local, on_store_failure, instances] = SHARING;
         at.fields(&["max", "mode", "burst", "when_full", "observe", local, on_store_failure, instances])?;
-        let Some(number) = at.get("max") else {
-            at.problem(format!("max is missing, allowed is {A_RATE}"));
-            return None;
-        };
+        let number = at.required("max", A_RATE)?;
         let burst = at.field("burst");
         let smooth = at.get("mode").and_then(|mode| mode.one_of(&[("minute", false), ("smooth", true)]));
         let (when_full, shared) = (at.field("when_full"), read_sharing(at));

@@ -83,6 +83,15 @@ impl<'a> At<'a> {
         self.table()?.get(key).map(|node| self.child(key, node))
     }
 
+    /// The value of a field that a table has to have; where it has none, that is noted.
+    pub(crate) fn required(&self, key: &str, allowed: impl Display) -> Option<Self> {
+        let field = self.get(key);
+        if field.is_none() {
+            self.problem(format!("{key} is missing, allowed is {allowed}"));
+        }
+        field
+    }
+
     /// Reads a field of a table, if there is one.
     pub(crate) fn field<T: Setting>(&self, key: &str) -> Option<T> {
         T::read(&self.get(key)?)

@@ -140,11 +140,9 @@ impl Setting for Share {
             return Percent::read(at).map(|it| Self::written(it.0));
         }
         at.fields(&["percent", "mode", "observe", "lend"])?;
-        if at.get("percent").is_none() {
-            at.problem(format!("percent is missing, allowed is {A_PERCENTAGE}"));
-        }
+        let percent = at.required("percent", A_PERCENTAGE);
         let mode = at.field("mode").unwrap_or_default();
-        let share = Self::written(at.field::<Percent>("percent")?.0).with_mode(mode);
+        let share = Self::written(Percent::read(&percent?)?.0).with_mode(mode);
         let share = at.field::<Percent>("lend").map_or(share, |lent| share.lend(lent.0));
         Some(if at.field("observe").unwrap_or_default() { share.observe() } else { share })
     }
