@@ -244,7 +244,7 @@ impl Labels {
         }
         // Each field by itself: a label with a weight of its own may have its cap from a pattern, or from any namespace.
         let rule = |namespace: Option<&str>, label: &str| LabelRule {
-            cap: caps.find(namespace, label).map_or(default.cap, bound),
+            cap: caps.find(namespace, label).map_or(default.cap, |cap| (cap < usize::MAX).then_some(cap)),
             weight: weights.find(namespace, label).unwrap_or(default.weight),
         };
         let names_one = |label: &str| !(matching.wildcards && has_wildcard(label));
@@ -298,11 +298,6 @@ fn place((namespace, _): Name<'_>, map: &str, label: &str) -> String {
 const A_NAME: &str = "allowed are 1 to 256 bytes";
 /// It would let a label through that is meant to be blocked.
 const ZERO: &str = "found 0, allowed is 1 or more, or none for no bound";
-
-/// A cap as a bound, where the largest number is none.
-const fn bound(cap: usize) -> Option<usize> {
-    if cap == usize::MAX { None } else { Some(cap) }
-}
 
 #[cfg(test)]
 mod tests {

@@ -21,7 +21,7 @@ pub use tower_admission_engine::settings::{Cap, ClassLimits, Rate, Rules};
 use tower_admission_engine::{limit::Limit, rules::OnStoreFailure};
 
 /// Settings of a handle, before they were looked at.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Settings {
     /// Settings that are the same in code and in files. The others of a file are below, as code has them.
     pub values: AdmissionConfig,
@@ -39,21 +39,6 @@ pub struct Settings {
     pub(crate) largest_limit: Option<usize>,
     /// What looked like a mistake before it came here.
     pub(crate) notes: Vec<String>,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self {
-            values: AdmissionConfig::default(),
-            limit: None,
-            shadow: None,
-            shares: Vec::new(),
-            rules: Rules::new(),
-            sharing: ForAll::default(),
-            largest_limit: None,
-            notes: Vec::new(),
-        }
-    }
 }
 
 impl Settings {
