@@ -129,7 +129,7 @@ impl Leases {
         if !self.0.settings.local_shares {
             return None;
         }
-        let units = self.shares().take(claims.as_slice(), Instant::now()).ok()?;
+        let units = self.0.shares().take(claims.as_slice(), Instant::now()).ok()?;
         Some(LeaseGuard::new(&self.0, What::Units(units)))
     }
 
@@ -147,7 +147,7 @@ impl Leases {
         if let Err(LeaseDenied::Full { claim, .. }) = decided
             && let Some(claim) = claims.as_slice().get(claim)
         {
-            self.shares().wish(&claim.key, Instant::now());
+            self.0.shares().wish(&claim.key, Instant::now());
         }
         decided
     }
@@ -215,16 +215,12 @@ impl Leases {
     /// Returns how many units of the cap at `key` this process holds in its local share, and how many of them are in
     /// use.
     pub fn local_share(&self, key: &Key) -> (u32, u32) {
-        self.shares().of(key)
+        self.0.shares().of(key)
     }
 
     /// Returns how many leases and units were lost while their work ran.
     pub fn lost(&self) -> u64 {
-        self.shares().lost
-    }
-
-    fn shares(&self) -> MutexGuard<'_, Shares> {
-        self.0.shares()
+        self.0.shares().lost
     }
 
     async fn try_admit(&self, claims: &Claims, waits: bool) -> Result<LeaseGuard, LeaseDenied> {

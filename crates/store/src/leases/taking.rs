@@ -16,11 +16,11 @@ impl Leases {
         until: Option<Instant>,
     ) -> Result<LeaseGuard, LeaseDenied> {
         let Some(until) = until else { return self.take_from_shares(claims, waits).await };
-        let before = self.shares().missing(claims.as_slice(), Instant::now());
+        let before = self.0.shares().missing(claims.as_slice(), Instant::now());
         if let Ok(decided) = timeout_at(until, self.take_from_shares(claims, waits)).await {
             return decided;
         }
-        match self.shares().take(claims.as_slice(), Instant::now()) {
+        match self.0.shares().take(claims.as_slice(), Instant::now()) {
             Ok(units) => Ok(LeaseGuard::new(&self.0, What::Units(units))),
             Err(now) if before.iter().any(|it| it.claim == now.claim && it.answers == now.answers) => {
                 Err(LeaseDenied::Store(StoreError::TimedOut { after: self.0.store.time_limit().unwrap_or_default() }))
@@ -35,7 +35,7 @@ impl Leases {
         let (mut rounds, mut refilled) = (0, vec![false; claims.as_slice().len()]);
         loop {
             let missing = {
-                let (mut shares, now) = (self.shares(), Instant::now());
+                let (mut shares, now) = (self.0.shares(), Instant::now());
                 match shares.take(claims.as_slice(), now) {
                     Ok(units) => return Ok(LeaseGuard::new(&self.0, What::Units(units))),
                     Err(_) => shares.missing(claims.as_slice(), now),
@@ -68,7 +68,7 @@ impl Leases {
         if let Some(error) = place.failure() {
             return Err(LeaseDenied::Store(error));
         }
-        let still = self.shares().missing(std::slice::from_ref(claim), Instant::now());
+        let still = self.0.shares().missing(std::slice::from_ref(claim), Instant::now());
         match still.first() {
             None => Ok(Refilled::LookAgain),
             // Another request asked while this one stood in line, and there is not enough for all.
