@@ -125,14 +125,12 @@ async fn connect(client: &Arc<RedisClient>) -> Result<(), StoreError> {
         wire.tries += 1;
         (wire.connection, wire.error) = (connection, error.clone());
     });
-    error.map_or_else(
-        || {
-            // Notices during that time were not heard.
-            let _ = client.notices.send(Notice::Missed);
-            Ok(())
-        },
-        Err,
-    )
+    if let Some(error) = error {
+        return Err(error);
+    }
+    // Notices during that time were not heard.
+    let _ = client.notices.send(Notice::Missed);
+    Ok(())
 }
 
 /// Probes whether the server takes writes that need memory: a replica or a full server answers a `PING`, too.
