@@ -1,7 +1,10 @@
 //! The holder of a slot.
 
-use super::{Ask, Marks};
-use crate::ids::{LabelId, Level, PartitionId};
+use super::{Ask, Borrower, Marks};
+use crate::{
+    Criticality,
+    ids::{LabelId, Level, PartitionId},
+};
 
 /// The request that a slot belongs to: partition, label and level.
 #[derive(Clone, Copy, Debug)]
@@ -14,6 +17,11 @@ pub(crate) struct Holder {
 }
 
 impl Holder {
+    /// The holder of a lent slot.
+    pub(crate) fn of(Borrower { partition, label }: Borrower) -> Self {
+        Self { partition, label, level: Level::of(Criticality::default()), marks: Marks::NONE }
+    }
+
     /// How many slots the request takes. All requests take one so far; the arithmetic of slots, caps and meters asks here.
     #[inline]
     pub(crate) const fn cost(&self) -> usize {

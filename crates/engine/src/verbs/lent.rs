@@ -50,7 +50,7 @@ impl Engine {
         let label = self.quotas.label(borrower.label);
         let most = most.min(label.cap.saturating_sub(label.running));
         let lent = self.capacity.room(borrower.partition, most);
-        self.take_slots(&mut holder_of(borrower), lent);
+        self.take_slots(&mut Holder::of(borrower), lent);
         #[cfg(test)]
         self.check();
         u32::try_from(lent).unwrap_or(u32::MAX)
@@ -149,7 +149,7 @@ impl Engine {
         in_flight: u32,
         is_observed: bool,
     ) -> Slot {
-        let slot = Slot::counted(start, in_flight, holder_of(borrower), ClassId::OTHERS, TtlId::NONE);
+        let slot = Slot::counted(start, in_flight, Holder::of(borrower), ClassId::OTHERS, TtlId::NONE);
         let marks = if is_observed { slot.marks.with(Marks::OBSERVED) } else { slot.marks };
         let slot = Slot { deadline, marks, ..slot };
         self.answering.0 += usize::from(slot.is_answering());
@@ -164,9 +164,4 @@ impl Engine {
             self.go_on(self.now);
         }
     }
-}
-
-/// The holder of a lent slot.
-fn holder_of(Borrower { partition, label }: Borrower) -> Holder {
-    Holder { partition, label, level: Level::of(Criticality::default()), marks: Marks::NONE }
 }
