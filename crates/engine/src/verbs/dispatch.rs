@@ -21,27 +21,23 @@ impl Engine {
             }
             self.queue.choose_order(now);
             loop {
-                match self.next_to_run() {
-                    Some((key, passes_over)) => self.take_turn(now, key, passes_over),
-                    None if !self.capacity.is_closed_to_all() && self.unthrottle_freed(now) => {}
+                if let Some((key, passes_over)) = self.next_to_run() {
+                    self.take_turn(now, key, passes_over);
+                } else if !self.capacity.is_closed_to_all()
+                    && let Some(label) = self.quotas.take_freed(now)
+                {
+                    // The next label that waits at a rule has its turns, since the rule has room now.
+                    self.unthrottle(label);
+                } else if let Some(key) = self.next_to_enter() {
                     // Where no waiter in line may run, a waiter that comes in from the gate may.
-                    None => match self.next_to_enter() {
-                        Some(key) => self.enter_line(now, key),
-                        None => break,
-                    },
+                    self.enter_line(now, key);
+                } else {
+                    break;
                 }
             }
         }
         #[cfg(test)]
         self.check();
-    }
-
-    /// Lets the next label that waits at a rule have its turns, if the rule has room now; returns whether there was
-    /// such a label.
-    fn unthrottle_freed(&mut self, now: Timestamp) -> bool {
-        let freed = self.quotas.take_freed(now);
-        freed.into_iter().for_each(|label| self.unthrottle(label));
-        freed.is_some()
     }
 
     /// Does what was decided about the waiter whose turn it is.
