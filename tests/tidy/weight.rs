@@ -19,12 +19,12 @@ use super::{
 
 /// What is counted, the most there may be, and where it should go.
 const CEILINGS: &[(&str, usize, usize)] = &[
-    ("lines of Rust, whole repository", 134_974, 92_000),
-    ("lines without tests, library", 48_851, 35_000),
-    ("lines without tests, engine but what it tells of itself", 15_288, 14_000),
+    ("lines of Rust, whole repository", 134_925, 92_000),
+    ("lines without tests, library", 48_686, 35_000),
+    ("lines without tests, engine but what it tells of itself", 15_190, 14_000),
     ("entries at the top level, not hidden", 11, 11),
     ("calls of `capacity.take`", 1, 1),
-    ("functions in the verbs of the engine", 168, 120),
+    ("functions in the verbs of the engine", 167, 120),
     ("methods of telemetry that verbs call", 9, 1),
     ("methods of rooms for others", 251, 110),
     ("methods of the widest room", 62, 25),
