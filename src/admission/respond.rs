@@ -230,8 +230,8 @@ const fn is_overload(reason: Reason) -> bool {
 /// Adds up to a second, or up to half as much again where that is more: clients that were rejected together should not
 /// return together.
 fn jittered(retry_after: Duration) -> Duration {
-    let most = (nanos(retry_after) / 2).max(1_000_000_000);
-    retry_after.saturating_add(Duration::from_nanos(fastrand::u64(..=most)))
+    let after = nanos(retry_after);
+    Duration::from_nanos(after.saturating_add(fastrand::u64(..=(after / 2).max(1_000_000_000))))
 }
 
 /// Returns after how long a request is told to come back.

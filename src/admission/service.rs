@@ -4,6 +4,7 @@ use std::{
     mem,
     sync::Arc,
     task::{Context, Poll, Waker},
+    time::Duration,
 };
 
 use bytes::Bytes;
@@ -86,18 +87,18 @@ where
                     }
                     Entry::Admit(permit)
                 }
-                None => {
-                    if ticket.is_none()
-                        && !http.is_unusual
-                        && let Some(refusal) = shared.standing_refusal(partition)
-                    {
-                        let response = http.turn_away(refusal, special, &mut request);
+                None => match shared.standing_refusal(partition, ticket.as_ref()) {
+                    None => {
+                        let named = || Ticket::named(http.partition_name(&head));
+                        Entry::by_engine(&self.protocol, partition, ticket.get_or_insert_with(named))
+                    }
+                    Some(refusal) => {
+                        let left = ticket.as_ref().and_then(Ticket::remaining);
+                        let response = http.turn_away(refusal, left, special, &mut request);
                         let result = Some(Ok(response.map(AdmissionBody::rejected)));
                         return ResponseFuture::new(State::Done { result });
                     }
-                    let named = || Ticket::named(http.partition_name(&head));
-                    Entry::of(&self.protocol, partition, ticket.get_or_insert_with(named))
-                }
+                },
             };
             let grant =
                 http.annotates.then(|| Grant::of(ticket.get_or_insert_default(), shared.partition_name(partition)));
@@ -147,9 +148,7 @@ impl HttpProtocol {
     /// Goes on with a request that the engine decided about, or whose handler may keep its slot.
     #[inline(never)]
     fn enter<B: Body>(&self, request: &mut Request<B>, mut special: Special, entry: Entry<Arc<Self>>) -> Entered {
-        if self.is_unusual && self.reports().is_some() {
-            special.report(request.headers());
-        }
+        self.report_if_asked(&mut special, request);
         match entry {
             Entry::Admit(mut permit) => {
                 let policy = self.policy(request, &mut special);
@@ -166,11 +165,26 @@ impl HttpProtocol {
         }
     }
 
-    /// Answers a request without a ticket while a refusal stands.
+    /// Answers a request while a refusal stands; `left` is left of its own deadline.
     #[inline(never)]
-    fn turn_away<B>(&self, refusal: Refusal, special: Special, request: &mut Request<B>) -> Response<BodyData> {
-        let rejection = self.admission.shared.turn_away(refusal, None, None);
+    fn turn_away<B>(
+        &self,
+        refusal: Refusal,
+        left: Option<Duration>,
+        mut special: Special,
+        request: &mut Request<B>,
+    ) -> Response<BodyData> {
+        self.report_if_asked(&mut special, request);
+        let rejection = self.admission.shared.turn_away(refusal, left, None);
         self.reject(&rejection, special, request)
+    }
+
+    /// Has the response report the load, where that is set.
+    #[inline]
+    fn report_if_asked<B>(&self, special: &mut Special, request: &Request<B>) {
+        if self.is_unusual && self.reports().is_some() {
+            special.report(request.headers());
+        }
     }
 
     /// For a request that is exempt, or that passes this handle with the slot that it has.

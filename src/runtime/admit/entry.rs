@@ -37,11 +37,15 @@ impl<H: AsShared + Clone + Unpin> Entry<H> {
     /// Lets a request of a partition arrive that [found no lent slot](SlotGuard::enter). Takes one turn at most; never waits.
     pub(crate) fn of(handle: &H, partition: PartitionId, ticket: &Ticket<'_>) -> Self {
         let shared = handle.shared();
-        if ticket.is_plain()
-            && let Some(refusal) = shared.standing_refusal(partition)
-        {
-            return Self::Reject(shared.turn_away(refusal, ticket.remaining(), None));
+        match shared.standing_refusal(partition, Some(ticket)) {
+            Some(refusal) => Self::Reject(shared.turn_away(refusal, ticket.remaining(), None)),
+            None => Self::by_engine(handle, partition, ticket),
         }
+    }
+
+    /// The same where no refusal stands.
+    pub(crate) fn by_engine(handle: &H, partition: PartitionId, ticket: &Ticket<'_>) -> Self {
+        let shared = handle.shared();
         match shared.arrive(partition, ticket, &mut None) {
             Arrived::Admit(slot) => Self::Admit(SlotGuard::admitted(Arc::clone(shared), slot, None)),
             Arrived::Enter(slot) => Self::Admit(SlotGuard::lent(shared, partition, ticket.remaining(), slot)),
@@ -211,9 +215,7 @@ impl Future for Admit {
         if let Some(permit) = SlotGuard::enter(&shared, partition, Some(ticket)) {
             return Poll::Ready(Ok(Permit::new(permit)));
         }
-        if ticket.is_plain()
-            && let Some(refusal) = shared.standing_refusal(partition)
-        {
+        if let Some(refusal) = shared.standing_refusal(partition, Some(ticket)) {
             return Poll::Ready(Err(shared.turn_away(refusal, ticket.remaining(), None)));
         }
         // Cloned before the lock and, where no waiter takes it, dropped after it.

@@ -120,6 +120,7 @@ impl PartitionNames {
     }
 
     /// Returns the name of the partition with this number.
+    #[inline]
     pub(super) fn name(&self, partition: PartitionId) -> Arc<str> {
         let partition = partition.index();
         self.names.get(partition).cloned().unwrap_or_else(|| {

@@ -106,10 +106,12 @@ impl Core {
         self.lanes.enter_label(partition, hash, || self.time.now())
     }
 
-    /// Takes the refusal that stands for all requests of a partition that ask for nothing but a slot, if one does.
+    /// Takes the refusal that stands for all requests of a partition, if one does and the request asks for nothing but a slot, as
+    /// does a request without a ticket.
     #[inline]
-    pub(crate) fn standing_refusal(&self, partition: PartitionId) -> Option<Refusal> {
-        standing_refusals::take(self.lanes, partition, || self.time.now())
+    pub(crate) fn standing_refusal(&self, partition: PartitionId, ticket: Option<&Ticket<'_>>) -> Option<Refusal> {
+        let is_plain = ticket.is_none_or(Ticket::is_plain);
+        if is_plain { standing_refusals::take(self.lanes, partition, || self.time.now()) } else { None }
     }
 
     /// Looks at the lanes, as a request that left says. Returns whether no driver has looked for long.
@@ -220,6 +222,7 @@ impl Core {
     }
 
     /// Returns the name of the partition with this number.
+    #[inline]
     pub(crate) fn partition_name(&self, partition: PartitionId) -> Arc<str> {
         self.partitions.name(partition)
     }
