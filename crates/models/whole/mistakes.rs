@@ -110,12 +110,12 @@ pub const MISTAKES: &[Mistake] = &[
         name: "looks_and_takes_in_two_steps",
         file: "store/leases/taking.rs",
         edits: &[(
-            "let (mut shares, now) = (self.shares(), Instant::now());\n                match",
-            "if MADE && self.shares().missing(claims.as_slice(), Instant::now()).is_empty() {
-                    let units = self.shares().take_unseen(claims.as_slice());
+            "let (mut shares, now) = (self.0.shares(), Instant::now());\n                match",
+            "if MADE && self.0.shares().missing(claims.as_slice(), Instant::now()).is_empty() {
+                    let units = self.0.shares().take_unseen(claims.as_slice());
                     return Ok(LeaseGuard::new(&self.0, What::Units(units)));
                 }
-                let (mut shares, now) = (self.shares(), Instant::now());\n                match",
+                let (mut shares, now) = (self.0.shares(), Instant::now());\n                match",
         )],
     },
     Mistake {
