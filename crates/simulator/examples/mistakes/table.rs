@@ -245,8 +245,8 @@ pub(crate) const MISTAKES: &[Mistake] = &[
     of(
         "a panic of a law is not caught",
         "crates/engine/src/control/mod.rs",
-        "            self.panics += 1;\n            return Step::Panicked;\n",
-        "            self.panics += 1;\n            assert!(!WRONG, \"the law panicked\");\n            return Step::Panicked;\n",
+        "            self.panics += 1;\n            return (samples.len(), Step::Panicked);\n",
+        "            self.panics += 1;\n            assert!(!WRONG, \"the law panicked\");\n            return (samples.len(), Step::Panicked);\n",
     ),
     of(
         "the store wants nothing back of a cap that was lowered",
