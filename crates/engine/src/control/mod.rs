@@ -68,13 +68,19 @@ pub(crate) struct Move {
     pub(crate) basis: LimitInputs,
 }
 
-/// Gives a law samples, up to the first that moves its limit; returns how many, and the limit, unless the law panicked.
+/// Gives a law samples, up to the first that moves its limit; returns how many, the limit, and the inputs that moved it away from
+/// the known limit, unless the law panicked.
 ///
 /// The law is foreign code under our lock. If it panics, the limit stays what it was, and no request suffers from it; the samples
 /// are lost.
 #[inline]
-fn step(law: &mut dyn LimitAlgorithm, samples: &[Sample]) -> Option<(usize, usize)> {
-    catch_unwind(AssertUnwindSafe(|| (law.on_samples(samples).clamp(1, samples.len()), law.limit()))).ok()
+fn step(law: &mut dyn LimitAlgorithm, samples: &[Sample], known: usize) -> Option<(usize, usize, Option<LimitInputs>)> {
+    let step = AssertUnwindSafe(|| {
+        let learned = law.on_samples(samples).clamp(1, samples.len());
+        let limit = law.limit();
+        (learned, limit, (limit != known).then(|| law.inputs()))
+    });
+    catch_unwind(step).ok()
 }
 
 /// Has a law note how long callers wait. A law that panics knows no more than before.
@@ -161,7 +167,8 @@ impl Controller {
 
     #[inline]
     fn ask(&mut self, samples: &[Sample], in_force: usize, outlasting: usize) -> (usize, Step) {
-        let Some((learned, limit)) = step(&mut *self.law, samples) else {
+        let known = in_force.saturating_sub(outlasting);
+        let Some((learned, limit, basis)) = step(&mut *self.law, samples, known) else {
             self.panics += 1;
             return (samples.len(), Step::Panicked);
         };
@@ -169,7 +176,7 @@ impl Controller {
         let before = self.samples;
         self.samples = before.wrapping_add(u32::try_from(learned).unwrap_or(u32::MAX));
         let step = if limit != in_force {
-            let basis = catch_unwind(AssertUnwindSafe(|| self.law.inputs())).unwrap_or_default();
+            let basis = basis.unwrap_or_default();
             self.last_move = Some(Move { at: samples[learned - 1].end, from: in_force, to: limit, basis });
             Step::Moved { limit, basis }
         } else if self.samples / 16 != before / 16 {
@@ -295,6 +302,11 @@ mod tests {
             self.0
         }
 
+        fn inputs(&self) -> LimitInputs {
+            assert!(self.0 != 6, "a law may panic");
+            LimitInputs::default()
+        }
+
         fn note_patience(&mut self, patience: Option<Duration>) {
             assert!(patience.is_none(), "a law may panic");
         }
@@ -309,14 +321,14 @@ mod tests {
             Sample { rtt: None, end, ..Sample::new(start, Duration::ZERO, in_flight, Outcome::Success) }
         };
         let mut limit = 1;
-        for (in_flight, expected) in [(1, 1), (9, 8), (9, 8), (0, 8), (1, 1)] {
+        for (in_flight, expected) in [(1, 1), (9, 8), (9, 8), (0, 8), (7, 8), (1, 1)] {
             if let Some((1, Step::Moved { limit: moved, .. })) = control.learn(&[sample(in_flight)], limit) {
                 assert_ne!(moved, limit);
                 limit = moved;
             }
             assert_eq!(limit, expected);
         }
-        assert_eq!(control.panics(), 1);
+        assert_eq!(control.panics(), 2);
         control.note_settings(None, Some(Duration::from_secs(1)));
         assert_eq!(control.limit(), 1, "a panic here does no harm either");
         control.replace(Box::new(Fixed::new(5)), None);

@@ -108,8 +108,8 @@ impl ShadowLaw {
     /// Learns from the same samples as the law that decides.
     pub(crate) fn learn(&mut self, sample: &Sample) {
         let Some(law) = &mut self.law else { return };
-        match step(&mut **law, std::slice::from_ref(sample)) {
-            Some((_, limit)) => self.limit = limit.max(1),
+        match step(&mut **law, std::slice::from_ref(sample), self.limit) {
+            Some((_, limit, _)) => self.limit = limit.max(1),
             None => self.panics += 1,
         }
     }

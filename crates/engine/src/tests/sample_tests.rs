@@ -6,7 +6,7 @@ use std::{
 };
 
 use crate::{
-    Arrival, Ask, Borrower, Engine, PartitionId, Reason, Slot,
+    Arrival, Ask, Borrower, Engine, JournalEntry, PartitionId, Reason, Slot, Wanted,
     limit::{Aimd, Gradient2, Limit, LimitAlgorithm, LimitState, Sample, TwoPoint, Vegas},
     plan::{Bound, Mode, PartitionMode, PartitionPlan, Places, Plan},
     shares::WHOLE,
@@ -76,6 +76,13 @@ fn samples_at_once_teach_what_they_teach_one_by_one() {
             at_once.learn(Borrower::of(PartitionId::DEFAULT), &mut samples.clone(), true);
             for sample in &mut samples {
                 one_by_one.learn(Borrower::of(PartitionId::DEFAULT), std::slice::from_mut(sample), true);
+            }
+            if batch == 0 {
+                let listed = |engine: &Engine| engine.journal_since(0, 99, Wanted::Decisions);
+                let (last, each) = (listed(&at_once), listed(&one_by_one));
+                assert_eq!((last.len(), each.len()), (1, 9), "of many that are told at once the last is listed");
+                let told = |entry: &JournalEntry| (entry.at_seconds, entry.in_flight);
+                assert_eq!(told(&last[0]), told(&each[8]));
             }
             moves += usize::from(at_once.limit() != before);
             assert_eq!(format!("{:?}", at_once.snapshot()), format!("{:?}", one_by_one.snapshot()), "{batch}");
