@@ -60,7 +60,7 @@ impl<'r> RequestHead<'r> {
 
 /// `application/grpc`, alone or followed by `+`, `;` or `-web`. `application/grpcfoo` is something else.
 pub(super) fn is_grpc(headers: &HeaderMap) -> bool {
-    let Some(value) = headers.get(CONTENT_TYPE) else { return false };
+    let Some(value) = headers.get(&CONTENT_TYPE) else { return false };
     let Some(rest) = value.as_bytes().strip_prefix(b"application/grpc") else { return false };
     matches!(rest.first(), None | Some(b'+' | b';')) || rest.starts_with(b"-web")
 }
