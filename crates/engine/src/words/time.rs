@@ -64,9 +64,15 @@ impl Timestamp {
 }
 
 /// `duration` in whole nanoseconds; 584 years and more are all the same to us.
+#[inline]
 pub const fn nanos(duration: Duration) -> u64 {
-    // In 64 bits throughout: this runs several times per request.
-    duration.as_secs().saturating_mul(1_000_000_000).saturating_add(duration.subsec_nanos() as u64)
+    const SECOND: u64 = 1_000_000_000;
+    // In 64 bits throughout, with a single bound: this runs several times per request.
+    if duration.as_secs() < u64::MAX / SECOND {
+        duration.as_secs() * SECOND + duration.subsec_nanos() as u64
+    } else {
+        u64::MAX
+    }
 }
 
 #[cfg(test)]
@@ -80,5 +86,8 @@ mod tests {
         assert_eq!(Timestamp::ZERO.since(late), Duration::ZERO);
         assert_eq!(Timestamp::from_nanos(5).before(Duration::from_secs(1)), Timestamp::ZERO);
         assert_eq!(late.since(Timestamp::ZERO).as_nanos(), u128::from(u64::MAX - 1));
+        let last = Duration::from_nanos(18_446_744_072_999_999_999);
+        assert_eq!(nanos(last), 18_446_744_072_999_999_999);
+        assert_eq!(nanos(last + Duration::from_nanos(1)), u64::MAX);
     }
 }
