@@ -84,11 +84,15 @@ impl Engine {
             let served = self.capacity.numbers().filter(|&partition| self.is_served(partition));
             served.filter_map(|partition| Some((partition, self.queue.next(partition)?)))
         };
+        // Mostly one partition alone may have the slot.
+        let mut few = candidates();
+        if let (Some((_, (only, _))), None) = (few.next(), few.next()) {
+            return Some((only, false));
+        }
         let owed = candidates().filter(|&(partition, _)| self.capacity.partition(partition).is_owed());
         let owed = owed.map(|(partition, (key, _))| (partition, key, self.queue.get(key).sequence));
         let Some((_, oldest, _)) = owed.clone().min_by_key(|&(_, _, sequence)| sequence) else {
-            let (_, (key, _)) = candidates().min_by_key(|&(_, (_, rank))| rank)?;
-            return Some((key, false));
+            return candidates().min_by_key(|&(_, (_, rank))| rank).map(|(_, (key, _))| (key, false));
         };
         if self.queue.was_passed_over() {
             return Some((oldest, false));
