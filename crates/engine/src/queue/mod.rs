@@ -13,7 +13,7 @@ mod wait_limit;
 
 use std::time::Duration;
 
-use self::{burst_allowance::BurstAllowance, fair::FairQueue, runs::Runs};
+use self::{burst_allowance::BurstAllowance, fair::FairQueue, runs::Runs, slab::Waiters};
 use crate::{
     Timestamp,
     deadlines::Deadlines,
@@ -223,7 +223,7 @@ impl WaitQueue {
         (own, in_room): (Option<Duration>, Option<Duration>),
         claim: Claim,
     ) {
-        self.flows.enlist(key, stage, flow_tag);
+        self.flows.enlist(key, stage, flow_tag, Waiters::push_back);
         *(if stage == Stage::Line { &mut self.in_line } else { &mut self.at_gate }) += 1;
         let waiter = self.flows.waiters.get_mut(key);
         waiter.claim = claim;
@@ -237,13 +237,11 @@ impl WaitQueue {
         if self.in_line == 0 {
             self.last_empty = now;
         }
-        let until = match self.flows.waiters.get(key).stage {
-            Stage::Granted { until, .. } => until,
-            _ => None,
-        };
+        let stage = self.flows.waiters.get(key).stage;
+        let until = if let Stage::Granted { until, .. } = stage { until } else { None };
         self.in_line += 1;
         self.runs.wait(self.get(key).run);
-        self.flows.enlist_again(key, flow_tag);
+        self.flows.enlist(key, Stage::Line, flow_tag, Waiters::push_in_order);
         self.begin_wait(now, key, Stage::Line, own, None);
         if let Some(until) = until {
             self.flows.waiters.get_mut(key).deadline = until;
@@ -251,8 +249,8 @@ impl WaitQueue {
         }
     }
 
-    /// Takes a waiter out of the line or the gate, unless its wait ended before.
-    pub(crate) fn leave(&mut self, key: Key) -> Option<Left> {
+    /// Takes a waiter out of the line or the gate, unless its wait ended before: for its slot if it `is_served`.
+    pub(crate) fn leave(&mut self, key: Key, is_served: bool) -> Option<Left> {
         let &Waiter { stage, claim, partition, label, run, marks, .. } = self.flows.waiters.get(key);
         match stage {
             Stage::Line => self.in_line -= 1,
@@ -260,7 +258,7 @@ impl WaitQueue {
             Stage::Granted { .. } | Stage::Refused(_) => return None,
         }
         self.in_room[partition.index()] -= usize::from(claim != Claim::None);
-        let start = self.flows.leave(key);
+        let start = self.flows.leave(key, is_served);
         if self.in_line_of(partition) == 0 {
             self.allowances[partition.index()].rest();
         }
@@ -275,7 +273,7 @@ impl WaitQueue {
     /// last one of it.
     pub(crate) fn leave_gate(&mut self, key: Key) -> Option<u64> {
         self.at_gate -= 1;
-        self.flows.leave(key)
+        self.flows.leave(key, false)
     }
 
     /// Forgets a waiter that stands nowhere any more. `newest` is the newest entry of the journal.
@@ -298,13 +296,6 @@ impl WaitQueue {
     /// Whether the last turn passed over a waiter that came earlier.
     pub(crate) const fn was_passed_over(&self) -> bool {
         self.passed_over
-    }
-
-    /// Gives a waiter its turn: the tag of its flow moves on.
-    pub(crate) fn serve(&mut self, now: Timestamp, key: Key, passes_over: bool) {
-        self.passed_over = passes_over;
-        self.note_wait(now, key);
-        self.flows.serve(key);
     }
 
     /// Gives a waiter that left the line its slot.

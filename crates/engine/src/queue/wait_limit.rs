@@ -72,8 +72,9 @@ impl WaitQueue {
         self.deadlines.set(key.index, waiter.deadline);
     }
 
-    /// Notes for how long the waiter whose turn it is has waited, which the discipline may go by.
-    pub(super) fn note_wait(&mut self, now: Timestamp, key: Key) {
+    /// Notes whom the turn of a waiter passes over, and for how long it has waited, which the discipline may go by.
+    pub(crate) fn note_turn(&mut self, now: Timestamp, key: Key, passes_over: bool) {
+        self.passed_over = passes_over;
         if let Discipline::BurstCredit { longest, standing, credit } = self.plan.discipline {
             let &Waiter { since, partition, .. } = self.flows.waiters.get(key);
             // Where no request may wait for longer, half of that is a sign that the overload goes on.

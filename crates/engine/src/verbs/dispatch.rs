@@ -53,8 +53,8 @@ impl Engine {
         let waiter = *self.queue.get(key);
         let mut holder = waiter.holder();
         holder.marks = self.observe_turn(now, key);
-        self.queue.serve(now, key, passes_over);
-        self.leave(key);
+        self.queue.note_turn(now, key, passes_over);
+        self.leave(key, true);
         if waiter.claim == Claim::Share {
             let hold = self.estimates.reservation_time();
             self.capacity.waited(now, waiter.partition, now.since(waiter.since), hold);

@@ -33,7 +33,7 @@ impl Engine {
     pub(super) fn end_wait(&mut self, now: Timestamp, key: Key, obstacle: &Obstacle) {
         let waiter = *self.queue.get(key);
         self.record_rejected(now, waiter.request(), obstacle);
-        self.leave(key);
+        self.leave(key, false);
         let over = obstacle.reason == Reason::Deadline && waiter.caller_deadline <= now;
         let refusal = self.refusal(now, waiter.partition, waiter.label, obstacle);
         self.queue.reject(key, Refusal { over, ..refusal });

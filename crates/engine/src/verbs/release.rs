@@ -53,7 +53,7 @@ impl Engine {
         let key = place.key();
         let waiter = *self.queue.get(key);
         match waiter.stage {
-            Stage::Gate | Stage::Line => self.leave(key),
+            Stage::Gate | Stage::Line => self.leave(key, false),
             Stage::Granted { .. } => {
                 self.release(&waiter.holder());
                 self.allow_probe(waiter.label);

@@ -68,9 +68,9 @@ impl Engine {
         }
     }
 
-    /// Takes a waiter out of the line or the gate, unless its wait ended before.
-    pub(super) fn leave(&mut self, key: Key) {
-        if let Some(left) = self.queue.leave(key) {
+    /// Takes a waiter out of the line or the gate, unless its wait ended before: for its slot if it `is_served`.
+    pub(super) fn leave(&mut self, key: Key, is_served: bool) {
+        if let Some(left) = self.queue.leave(key, is_served) {
             let throttle = self.quotas.left(left.label, left.is_over_quota, left.start);
             self.throttle(left.label, throttle);
         }

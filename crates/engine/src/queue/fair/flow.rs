@@ -59,6 +59,16 @@ pub(super) struct PartitionFlows {
 }
 
 impl PartitionFlows {
+    /// Notes the turn of a flow that starts there: the other flows of its level go before it.
+    pub(super) fn note_turn(&mut self, level: Level, start: u64) {
+        let served = &mut self.served[level.index()];
+        *served = (*served).max(start);
+        self.passed_over[level.index()] = 0;
+        for (passed_over, &waiting) in self.passed_over.iter_mut().zip(&self.waiting).skip(level.index() + 1) {
+            *passed_over = passed_over.saturating_add(u32::from(waiting > 0));
+        }
+    }
+
     /// Returns the first flow of a level that may be served.
     pub(super) fn first_of(&self, level: Level) -> Option<&Turn> {
         let from = Turn { level, start: 0, stamp: 0, flow: 0 };

@@ -27,7 +27,7 @@ use std::{collections::BTreeMap, ops::Bound};
 use self::flow::{Flow, PartitionFlows};
 use super::slab::{List, Waiters};
 use crate::{
-    ids::{FlowKey, Key, LabelId, Level},
+    ids::{FlowKey, Key, LabelId},
     tokens::{FlowTag, STRIDE, Stage},
 };
 
@@ -72,9 +72,7 @@ impl FairQueue {
         }
         self.by_arrival = by_arrival;
         let flows: Vec<u32> = self.numbers.values().copied().collect();
-        for line in &mut self.lines {
-            line.served = Default::default();
-        }
+        self.lines.iter_mut().for_each(|line| line.served = Default::default());
         for number in flows {
             self.requeue(number, |flow, _| flow.start = 0);
             self.follow_arrivals(number);
@@ -107,17 +105,8 @@ impl FairQueue {
         }
     }
 
-    /// Puts a waiter at the end of its flow, in line or at the gate.
-    pub(crate) fn enlist(&mut self, key: Key, stage: Stage, flow_tag: FlowTag) {
-        self.stand(key, stage, flow_tag, Waiters::push_back);
-    }
-
-    /// Puts a waiter that had left the line back to where it stood.
-    pub(crate) fn enlist_again(&mut self, key: Key, flow_tag: FlowTag) {
-        self.stand(key, Stage::Line, flow_tag, Waiters::push_in_order);
-    }
-
-    fn stand(&mut self, key: Key, stage: Stage, flow_tag: FlowTag, push: fn(&mut Waiters, &mut List, Key)) {
+    /// Puts a waiter at the gate, or in line to where it is to be `push`ed: to the end of its flow, or back to where it stood.
+    pub(crate) fn enlist(&mut self, key: Key, stage: Stage, flow_tag: FlowTag, push: fn(&mut Waiters, &mut List, Key)) {
         let flow_key = self.waiters.get(key).flow_key();
         let number = self.numbers.get(&flow_key).copied().unwrap_or_else(|| self.begin(flow_key, flow_tag));
         let flow = &mut self.flows[number as usize];
@@ -139,8 +128,9 @@ impl FairQueue {
         self.follow_arrivals(number);
     }
 
-    /// Takes a waiter out of the line or the gate. Returns the start tag of its flow, if the flow ends with it.
-    pub(crate) fn leave(&mut self, key: Key) -> Option<u64> {
+    /// Takes a waiter out of the line or the gate, and gives its flow its turn if the waiter `is_served`. Returns the start tag of
+    /// the flow, if it ends with the waiter.
+    pub(crate) fn leave(&mut self, key: Key, is_served: bool) -> Option<u64> {
         let waiter = self.waiters.get(key);
         let (flow_key, stage, sequence) = (waiter.flow_key(), waiter.stage, waiter.sequence);
         let number = *self.numbers.get(&flow_key)?;
@@ -166,8 +156,16 @@ impl FairQueue {
             Stage::Granted { .. } | Stage::Refused(_) => return None,
         }
         line.waiting[flow_key.level.index()] -= usize::from(!flow.throttled);
+        let turn = if is_served && !self.by_arrival { STRIDE / u64::from(flow.weight) } else { 0 };
+        if is_served {
+            self.stamp += 1;
+            line.note_turn(flow_key.level, flow.start);
+        }
         if flow.line.len() + flow.gate.len() == 0 {
-            return Some(self.end(number));
+            return Some(self.end(number) + turn);
+        } else if is_served {
+            let stamp = self.stamp;
+            self.requeue(number, |flow, _| (flow.start, flow.stamp) = (flow.start + turn, stamp));
         }
         self.follow_arrivals(number);
         None
@@ -231,32 +229,10 @@ impl FairQueue {
         let flow = self.flows[number as usize];
         let line = &mut self.lines[flow.key.partition.index()];
         line.ready.remove(&flow.turn(number));
-        if !flow.throttled {
-            line.weights[flow.key.level.index()] -= u64::from(flow.weight);
-        }
+        line.weights[flow.key.level.index()] -= if flow.throttled { 0 } else { u64::from(flow.weight) };
         self.numbers.remove(&flow.key);
         self.free.push(number);
         flow.start
-    }
-
-    /// Notes that the waiter's flow is being served: the other flows of its level go before it.
-    pub(crate) fn serve(&mut self, key: Key) {
-        let FlowKey { partition, level, .. } = self.waiters.get(key).flow_key();
-        let Some(&number) = self.numbers.get(&self.waiters.get(key).flow_key()) else { return };
-        self.stamp += 1;
-        let (stamp, by_arrival) = (self.stamp, self.by_arrival);
-        let line = &mut self.lines[partition.index()];
-        let served = &mut line.served[level.index()];
-        *served = (*served).max(self.flows[number as usize].start);
-        line.passed_over[level.index()] = 0;
-        for other in level.below().map(Level::index) {
-            let passed = line.waiting[other] > 0;
-            line.passed_over[other] = line.passed_over[other].saturating_add(u32::from(passed));
-        }
-        self.requeue(number, |flow, _| {
-            flow.stamp = stamp;
-            flow.start += if by_arrival { 0 } else { STRIDE / u64::from(flow.weight) };
-        });
     }
 
     /// Throttles all flows of a label, or lets them have turns again.
