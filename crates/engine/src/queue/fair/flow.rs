@@ -59,6 +59,18 @@ pub(super) struct PartitionFlows {
 }
 
 impl PartitionFlows {
+    /// Notes how long a flow is that was so long `before`.
+    #[inline]
+    pub(super) fn note_length(&mut self, flow: &Flow, number: u32, before: u64) {
+        let of = |length| (flow.key.level, length, number);
+        match (before, flow.length()) {
+            (0, 0) => {}
+            (0, length) => self.lengths.insert(of(length)),
+            (_, 0) => _ = self.lengths.remove(&of(before)),
+            (_, length) => self.lengths.change(&of(before), |it| it.1 = length),
+        }
+    }
+
     /// Notes the turn of a flow that starts there: the other flows of its level go before it.
     pub(super) fn note_turn(&mut self, level: Level, start: u64) {
         let served = &mut self.served[level.index()];

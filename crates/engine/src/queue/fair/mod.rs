@@ -87,15 +87,13 @@ impl FairQueue {
             let flow = &mut self.flows[number as usize];
             let line = &mut self.lines[flow.key.partition.index()];
             let level = flow.key.level;
-            line.lengths.remove(&(level, flow.length(), number));
+            let before = flow.length();
             if !flow.throttled {
                 let weights = &mut line.weights[level.index()];
                 *weights = *weights - u64::from(flow.weight) + u64::from(weight);
             }
             flow.weight = weight;
-            if flow.line.len() > 0 {
-                line.lengths.insert((level, flow.length(), number));
-            }
+            line.note_length(flow, number, before);
             if !self.by_arrival {
                 self.requeue(number, |flow, line| {
                     let served = line.served[flow.key.level.index()];
@@ -113,9 +111,9 @@ impl FairQueue {
         let line = &mut self.lines[flow_key.partition.index()];
         if stage == Stage::Line {
             line.in_line += 1;
-            line.lengths.remove(&(flow_key.level, flow.length(), number));
+            let before = flow.length();
             push(&mut self.waiters, &mut flow.line, key);
-            line.lengths.insert((flow_key.level, flow.length(), number));
+            line.note_length(flow, number, before);
         } else {
             line.at_gate += 1;
             self.waiters.push_back(&mut flow.gate, key);
@@ -139,11 +137,9 @@ impl FairQueue {
         match stage {
             Stage::Line => {
                 line.in_line -= 1;
-                line.lengths.remove(&(flow_key.level, flow.length(), number));
+                let before = flow.length();
                 self.waiters.unlink(&mut flow.line, key);
-                if flow.line.len() > 0 {
-                    line.lengths.insert((flow_key.level, flow.length(), number));
-                }
+                line.note_length(flow, number, before);
             }
             Stage::Gate => {
                 line.at_gate -= 1;
@@ -189,12 +185,11 @@ impl FairQueue {
         let before = flow.turn(number);
         let was_ready = !flow.throttled;
         change(flow, line);
-        let after = flow.turn(number);
-        if was_ready && (flow.throttled || before != after) {
-            line.ready.remove(&before);
-        }
-        if !flow.throttled && (!was_ready || before != after) {
-            line.ready.insert(after);
+        match (was_ready, !flow.throttled) {
+            (true, true) => line.ready.change(&before, |it| (it.start, it.stamp) = (flow.start, flow.stamp)),
+            (true, false) => _ = line.ready.remove(&before),
+            (false, true) => line.ready.insert(flow.turn(number)),
+            (false, false) => {}
         }
     }
 

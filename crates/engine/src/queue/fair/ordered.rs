@@ -18,7 +18,7 @@ impl<T> Default for OrderedSet<T> {
     }
 }
 
-impl<T: Ord> OrderedSet<T> {
+impl<T: Copy + Ord> OrderedSet<T> {
     pub(super) fn insert(&mut self, member: T) {
         if self.many.is_empty() {
             let Err(place) = self.few.binary_search(&member) else { return };
@@ -35,11 +35,20 @@ impl<T: Ord> OrderedSet<T> {
         if !self.many.is_empty() {
             return self.many.remove(member);
         }
-        let found = self.few.binary_search(member);
-        found.is_ok_and(|place| {
-            self.few.remove(place);
-            true
-        })
+        self.few.binary_search(member).map(|place| self.few.remove(place)).is_ok()
+    }
+
+    /// Changes a member, which stays where it stands if it is the only one.
+    #[inline]
+    pub(super) fn change(&mut self, member: &T, change: impl FnOnce(&mut T)) {
+        if let [only] = &mut self.few[..] {
+            return change(only);
+        }
+        let mut after = *member;
+        change(&mut after);
+        if after != *member && self.remove(member) {
+            self.insert(after);
+        }
     }
 
     #[inline]
@@ -73,14 +82,17 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_is_a_tree_set(steps in prop::collection::vec((0u32..60, prop::bool::weighted(0.6)), 0..400)) {
+        fn it_is_a_tree_set(steps in prop::collection::vec((0u32..60, 0u32..60, 0..8), 0..400)) {
             let (mut set, mut model) = (OrderedSet::default(), BTreeSet::new());
-            for (member, joins) in steps {
-                if joins {
+            for (member, other, step) in steps {
+                if step < 3 {
+                    prop_assert_eq!(set.remove(&member), model.remove(&member));
+                } else if step == 3 && model.remove(&member) {
+                    set.change(&member, |it| *it = other);
+                    model.insert(other);
+                } else {
                     set.insert(member);
                     model.insert(member);
-                } else {
-                    prop_assert_eq!(set.remove(&member), model.remove(&member));
                 }
                 prop_assert_eq!((set.first(), set.last()), (model.first(), model.last()));
                 prop_assert_eq!(set.first_from(&member), model.range(member..).next());
