@@ -91,15 +91,15 @@ pub(crate) enum ChangeEvent {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Blocker {
     pub(crate) by: BlockingBound,
-    pub(crate) used: usize,
-    pub(crate) bound: usize,
+    pub(crate) used: u32,
+    pub(crate) bound: u32,
 }
 
 impl Blocker {
     pub(crate) const NOTHING: Self = Self::new(BlockingBound::Nothing, 0, 0);
 
     pub(crate) const fn new(by: BlockingBound, used: usize, bound: usize) -> Self {
-        Self { by, used, bound }
+        Self { by, used: short(used), bound: short(bound) }
     }
 }
 
@@ -160,10 +160,16 @@ impl BlockingBound {
     }
 }
 
+/// Returns a number as events and entries of the journal hold it: counts are far below four billion.
+#[expect(clippy::cast_possible_truncation, reason = "see above; bounds may be the largest number there is")]
+pub(crate) const fn short(count: usize) -> u32 {
+    if count > u32::MAX as usize { u32::MAX } else { count as u32 }
+}
+
 /// The state of the handle at the time of an event.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Gauges {
-    pub(crate) limit: usize,
-    pub(crate) in_flight: usize,
-    pub(crate) waiting: usize,
+    pub(crate) limit: u32,
+    pub(crate) in_flight: u32,
+    pub(crate) waiting: u32,
 }

@@ -36,9 +36,9 @@ pub use self::{
     rejected_by::RejectedCount,
 };
 pub(crate) use self::{
-    event::{Blocker, ChangeEvent, Decided, Event, Gauges},
+    event::{Blocker, ChangeEvent, Decided, Event, Gauges, short},
     health::HealthInputs,
-    journal::{Names, Record, short},
+    journal::{Names, Record},
     label_metrics::{LabelCounts, LabelMetricsName, LabelMetricsRef, Named},
     label_window::{LabelGauges, LabelWindow, Most},
     recent::{Held, LastSeconds, PartitionGauges, RejectionKind},
@@ -143,7 +143,7 @@ impl Telemetry {
                 }
             }
             Event::Listed { request, in_flight } => {
-                let gauges = Gauges { in_flight: in_flight as usize, ..gauges };
+                let gauges = Gauges { in_flight, ..gauges };
                 self.journal.decided(request.since, DecisionCode::ADMITTED, request, Blocker::NOTHING, gauges);
             }
             Event::RejectedUnlisted { partition, reason, count } => {

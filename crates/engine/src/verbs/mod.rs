@@ -26,7 +26,7 @@ pub use self::remote::NoRoom;
 use crate::{
     Engine, Timestamp,
     extras::Extras,
-    telemetry::{ChangeEvent, Decided, Event, Gauges},
+    telemetry::{ChangeEvent, Decided, Event, Gauges, short},
     tokens::RequestRef,
 };
 
@@ -52,7 +52,8 @@ impl Engine {
 
     #[inline]
     const fn gauges(&self) -> Gauges {
-        Gauges { limit: self.capacity.limit(), in_flight: self.capacity.running(), waiting: self.queue.len() }
+        let [limit, in_flight, waiting] = [self.capacity.limit(), self.capacity.running(), self.queue.len()];
+        Gauges { limit: short(limit), in_flight: short(in_flight), waiting: short(waiting) }
     }
 
     /// Tells what happened.
@@ -62,7 +63,7 @@ impl Engine {
     }
 
     /// Tells what became of a request.
-    #[inline]
+    #[inline(always)]
     fn record(&mut self, now: Timestamp, request: RequestRef, decided: Decided) {
         self.tell(now, Event::Decided(request, decided));
     }

@@ -196,11 +196,11 @@ impl Journal {
             waited: if since < now { now.since(since).as_secs_f32() } else { 0.0 },
             label,
             run,
-            used: short(blocker.used),
-            bound: short(blocker.bound),
-            in_flight: short(gauges.in_flight),
-            limit: short(gauges.limit),
-            waiting: short(gauges.waiting),
+            used: blocker.used,
+            bound: blocker.bound,
+            in_flight: gauges.in_flight,
+            limit: gauges.limit,
+            waiting: gauges.waiting,
             partition,
             code,
             by: blocker.by,
@@ -215,7 +215,7 @@ impl Journal {
             return;
         }
         self.sequence += 1;
-        let (limit, in_flight, waiting) = (short(gauges.limit), short(gauges.in_flight), short(gauges.waiting));
+        let Gauges { limit, in_flight, waiting } = gauges;
         let change = Changed { at: now, sequence: self.sequence, event, limit, in_flight, waiting };
         self.changed += 1;
         self.changes.push(change);
@@ -235,12 +235,6 @@ impl Journal {
             }
         }
     }
-}
-
-/// Returns a number as entries hold it: counts are far below four billion.
-#[expect(clippy::cast_possible_truncation, reason = "see above; bounds may be the largest number there is")]
-pub(crate) const fn short(count: usize) -> u32 {
-    if count > u32::MAX as usize { u32::MAX } else { count as u32 }
 }
 
 const BLANK_RECORD: Record = Record {
