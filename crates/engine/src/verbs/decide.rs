@@ -62,7 +62,7 @@ impl From<ExhaustedRule> for Obstacle {
 
 impl Engine {
     /// Decides about a request that arrives. `PLAIN` is for requests that are asked for nothing but a slot and the cap of their
-    /// label: where these let it run, the answers to all other questions are known.
+    /// label: where nothing is held back besides, the answers to all other questions are known.
     #[inline(always)]
     pub(super) fn decide<const PLAIN: bool>(
         &self,
@@ -71,14 +71,14 @@ impl Engine {
         label: LabelId,
         may_wait: bool,
     ) -> Decision {
-        let is_label_free = || label == LabelId::DEFAULT || !self.quotas.is_full(label);
-        if PLAIN
-            && !self.capacity.has_reserved()
-            && ask.deadline > now
-            && self.capacity.may_run(ask.partition, Ask::COST)
-            && is_label_free()
-        {
-            return Decision::Run { over_limit: false };
+        if PLAIN && !self.capacity.has_reserved() && ask.deadline > now {
+            let is_label_free = || label == LabelId::DEFAULT || !self.quotas.is_full(label);
+            if self.capacity.may_run(ask.partition, Ask::COST) && is_label_free() {
+                return Decision::Run { over_limit: false };
+            }
+            if may_wait {
+                return self.place_for(now, ask, label).map_or_else(Decision::Reject, Decision::Wait);
+            }
         }
         self.decide_by_all(now, ask, label, may_wait)
     }
@@ -106,10 +106,7 @@ impl Engine {
             return Decision::RunUncounted;
         }
         if may_wait {
-            return match self.place_for(now, ask, label) {
-                Ok(spot) => Decision::Wait(spot),
-                Err(obstacle) => Decision::Reject(obstacle),
-            };
+            return self.place_for(now, ask, label).map_or_else(Decision::Reject, Decision::Wait);
         }
         Decision::Reject(match rule {
             _ if is_late => Obstacle::new(Reason::Deadline),
