@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 /// Up to this number of members a vector is faster than a tree.
-const FEW: usize = 16;
+const FEW: usize = 128;
 
 #[derive(Debug)]
 pub(super) struct OrderedSet<T> {
@@ -82,7 +82,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_is_a_tree_set(steps in prop::collection::vec((0u32..60, 0u32..60, 0..8), 0..400)) {
+        fn it_is_a_tree_set(steps in prop::collection::vec((0u32..300, 0u32..300, 0..8), 0..600)) {
             let (mut set, mut model) = (OrderedSet::default(), BTreeSet::new());
             for (member, other, step) in steps {
                 if step < 3 {
