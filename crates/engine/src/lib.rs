@@ -119,6 +119,7 @@ impl Engine {
         let (queue, partitions) = (plan.queue(), plan.partitions.len());
         let mut controller = Controller::new(plan.law, plan.shadow);
         controller.note_settings(plan.time_one_in, plan.default_deadline);
+        let quotas = Quotas::new(plan.labels, plan.rules, |name| controller.class(name));
         let mut engine = Self {
             now: Timestamp::ZERO,
             extras: Extras::default(),
@@ -128,15 +129,13 @@ impl Engine {
             answering: (0, 0),
             outlasting: (0, 0),
             queue: WaitQueue::new(partitions, queue),
-            quotas: Quotas::new(plan.labels, plan.rules),
+            quotas,
             controller,
             estimates: Estimates::default(),
             slot_ttl: SlotTtl::new(plan.time_to_live),
             telemetry: Telemetry::new(partitions, plan.journal),
             notices: VecDeque::new(),
         };
-        let controller = &mut engine.controller;
-        engine.quotas.number_classes(|name| controller.class(name));
         engine.open_label_metrics();
         engine.find_extras();
         engine

@@ -49,8 +49,10 @@ pub(crate) enum Throttle {
 }
 
 impl Quotas {
-    pub(crate) fn new(labels: LabelPlan, rules: RulesPlan) -> Self {
+    /// Returns the keys of these settings. `number` returns the number of each kind of work that has rules of its own.
+    pub(crate) fn new(labels: LabelPlan, rules: RulesPlan, number: impl FnMut(&str) -> ClassId) -> Self {
         let mut rules = Rules::new(rules);
+        rules.number_classes(number);
         Self {
             labels: Labels::new(labels, &mut rules),
             rules,
@@ -59,8 +61,7 @@ impl Quotas {
         }
     }
 
-    /// Takes new settings. The use of a rate stays; labels and classes are known by name. `number` returns the number
-    /// of each kind of work that has rules of its own.
+    /// Takes new settings. The use of a rate stays; labels and classes are known by name. `number` is as in [`new`](Self::new).
     pub(crate) fn replace(
         &mut self,
         now: Timestamp,
@@ -71,11 +72,6 @@ impl Quotas {
         self.rules.replace(now, rules);
         self.rules.number_classes(number);
         self.labels.replace(now, labels, &mut self.rules);
-    }
-
-    /// Asks for the number of each kind of work that has rules of its own.
-    pub(crate) fn number_classes(&mut self, number: impl FnMut(&str) -> ClassId) {
-        self.rules.number_classes(number);
     }
 
     /// Whether there is any rule at all.
@@ -195,15 +191,12 @@ impl Quotas {
         self.labels.get(id).is_full()
     }
 
-    /// Returns what a label brings to the queue.
-    pub(crate) fn flow_tag(&self, id: LabelId) -> FlowTag {
+    /// Returns what a label brings to the queue, and how long a request of it may wait at the gate and in line together, if that is
+    /// bounded.
+    pub(crate) fn waits_by(&self, id: LabelId) -> (FlowTag, Option<Duration>) {
         let label = self.labels.get(id);
-        FlowTag { weight: label.rule.weight, start: label.start, throttled: label.is_full() }
-    }
-
-    /// Returns how long a request of a label may wait at the gate and in line together, if that is bounded.
-    pub(crate) fn longest_wait(&self, id: LabelId) -> Option<Duration> {
-        self.labels.plan.wait.filter(|_| self.labels.is_explicit(id))
+        let flow_tag = FlowTag { weight: label.rule.weight, start: label.start, throttled: label.is_full() };
+        (flow_tag, self.labels.plan.wait.filter(|_| self.labels.is_explicit(id)))
     }
 
     /// Whether several labels run or wait.

@@ -99,7 +99,8 @@ impl Engine {
         self.give_up(now, key);
         let throttle = self.quotas.waits(label);
         self.throttle(label, throttle);
-        self.queue.requeue(now, key, self.quotas.flow_tag(label), self.quotas.longest_wait(label));
+        let (flow_tag, own) = self.quotas.waits_by(label);
+        self.queue.requeue(now, key, flow_tag, own);
         if let Some(full) = self.exhausted_rule(now, label) {
             self.await_room(now, label, &full);
         }

@@ -92,8 +92,8 @@ impl Engine {
             let left = waiter.caller_deadline.since(now) / 2;
             self.estimates.reservation_time().min(left).min(Duration::from_millis(500))
         });
-        let own = self.quotas.longest_wait(label);
-        self.queue.stand(now, key, stage, self.quotas.flow_tag(label), (own, in_room), claim);
+        let (flow_tag, own) = self.quotas.waits_by(label);
+        self.queue.stand(now, key, stage, flow_tag, (own, in_room), claim);
     }
 
     /// Moves a waiter from the gate into the line.
