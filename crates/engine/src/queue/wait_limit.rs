@@ -72,7 +72,7 @@ impl WaitQueue {
         self.deadlines.set(key.index, waiter.deadline);
     }
 
-    /// Notes whom the turn of a waiter passes over, and for how long it has waited, which the discipline may go by.
+    /// Notes whether the turn of a waiter passes over an older one, and for how long it has waited, which the discipline may go by.
     pub(crate) fn note_turn(&mut self, now: Timestamp, key: Key, passes_over: bool) {
         self.passed_over = passes_over;
         if let Discipline::BurstCredit { longest, standing, credit } = self.plan.discipline {
