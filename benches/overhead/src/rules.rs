@@ -5,11 +5,12 @@
 //! its partition and one everybody: ten rules of five scopes, one of each kind that there is.
 
 use std::{
-    cell::Cell,
+    cell::{Cell, RefCell},
     sync::{Arc, LazyLock},
     time::Duration,
 };
 
+use queue::{contestants::Ours, tasks::runtime, waiters::Waiters};
 use tower::Layer;
 use tower_admission::{
     Admission, AdmissionBuilder, AdmissionLayer, Cap, ClassLimits, Labels, Outcome, Rate, Rules, Ticket, WhenFull,
@@ -40,6 +41,8 @@ pub const RULES: &[Contestant] = &[
         baseline: PERMIT,
         prepare: || permits(nine_rules(Labels::new()), KEYS),
     },
+    Contestant { name: "permit, handed over", baseline: PERMIT, prepare: || handed_over(0) },
+    Contestant { name: "permit, handed over, 1,000 labels", baseline: PERMIT, prepare: || handed_over(1_000) },
 ];
 
 const PERMIT: &str = "permit, no rules";
@@ -139,8 +142,20 @@ impl Prepared for Permits {
             permit.finish(Outcome::Success);
         }
     }
+}
 
-    fn sizes(&self) -> [usize; 3] {
-        [size_of::<Admission>(), 0, 0]
+/// A slot goes from one waiter to the next, while a hundred wait: it is given back, the next one fetches it, and one more joins.
+fn handed_over(labels: usize) -> Box<dyn Prepared> {
+    // Where requests wait, a handle wants a runtime to drive itself.
+    std::mem::forget(Box::leak(Box::new(runtime())).enter());
+    let mut waiters = Waiters::new(Box::leak(Box::new(Ours::new(100, labels))), 100);
+    (0..100).for_each(|_| waiters.join());
+    Box::new(RefCell::new(waiters))
+}
+
+impl Prepared for RefCell<Waiters<'static, Ours>> {
+    #[inline(never)]
+    fn run(&self, count: u64) {
+        (0..count).for_each(|_| self.borrow_mut().hand_over());
     }
 }

@@ -23,13 +23,8 @@ fn main() {
     let rounds = match &words[..] {
         [] => ROUNDS,
         [name, rounds] if name == "--rounds" => rounds.parse().expect("--rounds wants a number"),
-        // One operation again and again, for a profiler.
-        [name, operation, length, labels, count] if name == "profile" => {
-            let number = |word: &String| word.parse().expect("profile wants three numbers");
-            return profile(operation, number(length), number(labels), number(count));
-        }
         _ => {
-            eprintln!("usage: queue [--rounds N | profile hand-over|replace LENGTH LABELS COUNT]");
+            eprintln!("usage: queue [--rounds N]");
             std::process::exit(2);
         }
     };
@@ -128,18 +123,4 @@ fn spawn<L: Line>(line: &L, length: usize) -> Figures {
 #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
 fn time_since(start: Instant, operations: usize) -> f64 {
     start.elapsed().as_nanos() as f64 / operations as f64
-}
-
-/// The same operation so often. Two runs with different counts differ by the operation alone.
-fn profile(operation: &str, length: usize, labels: usize, count: usize) {
-    let runtime = runtime();
-    let _guard = runtime.enter();
-    let line = Ours::new(length, labels);
-    let mut waiters = Waiters::new(&line, length);
-    (0..length).for_each(|_| waiters.join());
-    match operation {
-        "hand-over" => (0..count).for_each(|_| waiters.hand_over()),
-        "replace" => (0..count).for_each(|_| waiters.replace()),
-        _ => panic!("there is no {operation:?}"),
-    }
 }
