@@ -38,15 +38,14 @@ impl<T: Copy + Ord> OrderedSet<T> {
         self.few.binary_search(member).map(|place| self.few.remove(place)).is_ok()
     }
 
-    /// Changes a member, which stays where it stands if it is the only one.
+    /// Changes a member, if it is there; the only one stays where it stands.
     #[inline]
     pub(super) fn change(&mut self, member: &T, change: impl FnOnce(&mut T)) {
-        if let [only] = &mut self.few[..] {
-            return change(only);
-        }
         let mut after = *member;
         change(&mut after);
-        if after != *member && self.remove(member) {
+        if self.few[..] == [*member] {
+            self.few[0] = after;
+        } else if after != *member && self.remove(member) {
             self.insert(after);
         }
     }
@@ -87,9 +86,10 @@ mod tests {
             for (member, other, step) in steps {
                 if step < 3 {
                     prop_assert_eq!(set.remove(&member), model.remove(&member));
-                } else if step == 3 && model.remove(&member) {
+                } else if step == 3 {
                     set.change(&member, |it| *it = other);
-                    model.insert(other);
+                    let was_there = model.remove(&member);
+                    model.extend(was_there.then_some(other));
                 } else {
                     set.insert(member);
                     model.insert(member);
