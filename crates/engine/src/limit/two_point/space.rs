@@ -138,11 +138,15 @@ impl Shown {
         (self.now.rtt.min(self.before.rtt), self.now.throughput.max(self.before.throughput))
     }
 
+    /// Returns the limit that was enough for most of the highest throughput, where an answer takes `rtt`.
+    pub(super) const fn limit(&self, rtt: f64) -> f64 {
+        SHOWN * self.best().1 * rtt
+    }
+
     /// Returns by what factor a limit may grow at once.
     pub(super) fn most_growth(&self, limit: f64, high: &Point, low: &Point) -> f64 {
-        let (alone, most) = self.best();
-        let is_bounded = low.rtt > LONGER * alone && self.points >= FEWEST_POINTS;
-        if is_bounded { (SHOWN * most * high.rtt / limit).max(SMALL_STEP) } else { f64::INFINITY }
+        let is_bounded = low.rtt > LONGER * self.best().0 && self.points >= FEWEST_POINTS;
+        if is_bounded { (self.limit(high.rtt) / limit).max(SMALL_STEP) } else { f64::INFINITY }
     }
 
     /// Returns the delay, if both points say that there is one.

@@ -178,10 +178,13 @@ impl TwoPoint {
     }
 
     /// Cuts the limit where hardly any request is answered. What brings nothing can't be lost, and the server has to
-    /// get rid of what it has before it answers again; then the limit doubles as at the start.
+    /// get rid of what it has before it answers again; then the limit doubles as at the start. Behind a delay most of the limit is
+    /// under way, and the server gets rid of the rest soon: so there the limit first falls to what brought the most answers of late.
     pub(super) fn drowned(&mut self, now: Timestamp) {
+        let low = self.low.filter(|_| self.is_delayed && self.grew && self.rules.has(Rule::Shown));
+        let left = low.map_or(0.0, |low| self.shown.limit(low.rtt) / self.limit);
         self.fell(self.limit, now);
-        self.begin_anew(DROWNED_CUT, now);
+        self.begin_anew(left.clamp(DROWNED_CUT, LATE_CUT), now);
     }
 
     /// Cuts the limit, and begins as at the start: how much requests scattered while the server fell is about that fall.
@@ -249,9 +252,7 @@ impl TwoPoint {
             Comparison::new(&high, &low, self.scatter)
         });
         let Comparison { g, margin, .. } = comparison;
-        let is_bounded = self.rules.has(Rule::Shown);
-        let most = if is_bounded { self.shown.most_growth(self.limit, high, low) } else { f64::INFINITY };
-        let growth = |factor: f64| delay.map_or(factor, |delay| delay.growth(high, low, factor)).min(most);
+        let growth = |factor: f64| delay.map_or(factor, |delay| delay.growth(high, low, factor));
         // A point from a lull and the first one after it, when concurrency was still rising, look flatter than they
         // are.
         let settled = low.saturation >= SOME_DEMAND || high.cohorts > 1 || !self.rules.has(Rule::Settled);
@@ -309,7 +310,9 @@ impl TwoPoint {
     }
 
     fn grow(&mut self, factor: f64, now: Timestamp) {
-        let mut limit = self.limit * factor;
+        let points = self.high.zip(self.low).filter(|_| self.rules.has(Rule::Shown));
+        let most = points.map_or(factor, |(high, low)| self.shown.most_growth(self.limit, &high, &low));
+        let mut limit = self.limit * factor.min(most);
         let ceiling = self.ceiling.filter(|&(_, at)| now.since(at) < REMEMBERED && self.rules.has(Rule::Ceiling));
         if let Some((ceiling, _)) = ceiling {
             // Halfway to what was too high, and then past it step by step: smaller ones, where a delay hides what they bring.
