@@ -40,8 +40,6 @@ pub(super) enum Rule {
     Lull,
     /// Where most of an answer is delay, requests start one after the other.
     Pace,
-    /// A probe has to pay off before the next one.
-    PayOff,
     /// Points of the same concurrency are pooled.
     Pool,
     /// A request that was refused while slots were free met the limit.
@@ -69,7 +67,7 @@ pub(super) enum Rule {
 }
 
 /// All rules with their names.
-const ALL: [(&str, Rule); 30] = [
+const ALL: [(&str, Rule); 29] = [
     ("alarm", Rule::Alarm),
     ("back", Rule::Back),
     ("ceiling", Rule::Ceiling),
@@ -87,7 +85,6 @@ const ALL: [(&str, Rule); 30] = [
     ("late", Rule::Late),
     ("lull", Rule::Lull),
     ("pace", Rule::Pace),
-    ("pay-off", Rule::PayOff),
     ("pool", Rule::Pool),
     ("refused", Rule::Refused),
     ("rest", Rule::Rest),

@@ -19,7 +19,8 @@
 //! Where most of an answer is delay, `g` says nothing until the server behind the delay is flooded, which is too late. What
 //! the server has shown says more: where an answer takes `R`, a throughput of `X` takes a limit of `X R`. Up to the highest
 //! throughput of late the limit may double. Beyond it the limit grows by small steps, for as long as the throughput
-//! follows. The throughput is remembered over lulls.
+//! follows. The throughput is remembered over lulls. So it is for each growth, also for that which makes room for requests that come by
+//! chance: the room is filled by the next burst, and the server behind the delay with it.
 
 use std::time::Duration;
 

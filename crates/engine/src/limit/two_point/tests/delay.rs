@@ -79,3 +79,47 @@ fn starts_are_spread_behind_a_delay_and_not_on_a_server_that_became_slower() {
     let floods_none = pacing(law().initial(2), 0.5, 0.0, 5.0);
     assert_eq!(floods_none.as_millis(), 10, "as long as the server alone takes");
 }
+
+/// A law at `limit` behind a delay of 90 ms, whose server has shown 3,000 answers a second.
+fn delayed(limit: f64) -> TwoPoint {
+    let points = (Some(point(limit, 0.1)), Some(point(limit / 2.0, 0.1)));
+    let mut law = TwoPoint { limit, high: points.0, low: points.1, is_delayed: true, ..TwoPoint::new() };
+    (0..10).for_each(|_| law.shown.learn(&point(30.0, 0.01)));
+    law
+}
+
+#[test]
+fn whatever_the_limit_grows_for_it_grows_no_further_than_the_server_has_shown() {
+    let grown = |law: TwoPoint, factor: f64| {
+        let mut law = law;
+        law.grow(factor, Timestamp::ZERO);
+        law.limit()
+    };
+    assert_eq!(grown(delayed(400.0), 1.5), 459, "by a small step");
+    assert_eq!(grown(delayed(200.0), 1.5), 270, "at once as far as was shown");
+    assert_eq!(grown(delayed(200.0), 1.2), 240, "as far as is wanted");
+    assert_eq!(grown(delayed(400.0).without("shown").unwrap(), 1.5), 600, "control");
+    assert_eq!(grown(TwoPoint { low: None, ..delayed(400.0) }, 1.5), 600, "there is no point to tell a delay by");
+    // Few requests meet the limit, and there was nothing to compare so far: both ways lead through the same bound.
+    let chance = |is_started| {
+        let mut law = TwoPoint { started: is_started, ..delayed(400.0) };
+        (law.low, law.high) = (law.low.map(|low| Point { concurrency: 380.0, ..low }), None);
+        law.watched(Point { saturation: 0.1, counted: 380.0, finished: 100, ..point(380.0, 0.1) });
+        law.limit()
+    };
+    assert_eq!([false, true].map(chance), [459; 2]);
+}
+
+#[test]
+fn a_limit_that_drowns_behind_a_delay_falls_to_what_brought_answers_and_then_to_an_eighth() {
+    let drowned = |law: &mut TwoPoint| {
+        law.drowned(Timestamp::ZERO);
+        law.limit()
+    };
+    let mut law = delayed(600.0);
+    assert_eq!([drowned(&mut law), drowned(&mut law)], [270, 33]);
+    assert_eq!(drowned(&mut delayed(300.0)), 210, "no cut is smaller than that for late answers");
+    assert_eq!(drowned(&mut delayed(8_000.0)), 1_000, "nor larger than where nothing is known");
+    assert_eq!(drowned(&mut TwoPoint { is_delayed: false, ..delayed(600.0) }), 75, "control");
+    assert_eq!(drowned(&mut delayed(600.0).without("shown").unwrap()), 75, "control");
+}
