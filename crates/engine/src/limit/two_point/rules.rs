@@ -2,102 +2,80 @@
 //!
 //! A rule is asked for once per cohort or less often, so the switches cost next to nothing.
 
-/// A rule that the law can do without.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-#[repr(u8)]
-pub(super) enum Rule {
-    /// A cohort that is plainly slower than usual ends at once.
-    Alarm,
-    /// A limit that was too much a step ago goes back to where it was.
-    Back,
-    /// Below what was too high the limit grows only halfway.
-    Ceiling,
-    /// A limit of few slots grows where callers don't notice, and throughput doesn't fall.
-    Dear,
-    /// A limit that stood for long is tried higher where the points say little.
-    Doubt,
-    /// A limit that brings next to no answers falls to an eighth.
-    Drowned,
-    /// A cut takes two standard errors, not 0.6, where requests scatter or shares of the limit refuse them.
-    Evidence,
-    /// A point far away that is hardly faster says that latency does not depend on the limit.
-    Flat,
-    /// A cut takes a lower point of the last seconds.
-    Fresh,
-    /// The gap between probes doubles where a probe finds nothing new.
-    Gap,
-    /// A cohort counts unfinished requests by a guess.
-    Guess,
-    /// A cohort is in a hurry while the limit doubles.
-    Hurry,
-    /// A ratio that no crowd explains asks for a probe.
-    Implausible,
-    /// A client that gave up early does not count.
-    Impatience,
-    /// A limit at which many answers come too late is cut, however flat both points are.
-    Late,
-    /// A lull is a lower point.
-    Lull,
-    /// Where most of an answer is delay, requests start one after the other.
-    Pace,
-    /// Points of the same concurrency are pooled.
-    Pool,
-    /// A request that was refused while slots were free met the limit.
-    Refused,
-    /// Where few requests meet the limit, the limit grows without a probe.
-    Room,
-    /// After a lull the law rests.
-    Rest,
-    /// The largest scatter is remembered.
-    Scatter,
-    /// A point from a lull is not compared with the first cohort after it.
-    Settled,
-    /// Where answers take longer, the limit doubles only up to the throughput that the server has shown.
-    Shown,
-    /// Where few requests are answered, slots that callers leave are not given again.
-    Silence,
-    /// A probe that is slower than the limit was is no comparison.
-    Slower,
-    /// Delay that does not depend on concurrency is left out of the comparison.
-    Space,
-    /// The limit doubles while there is nothing to compare with.
-    Start,
-    /// Where answers take a small part of what callers wait, only a throughput that falls is a reason to cut.
-    Unnoticed,
+macro_rules! rules {
+    ($($(#[$doc:meta])+ $rule:ident = $name:literal,)+) => {
+        /// A rule that the law can do without.
+        #[derive(Clone, Copy, Debug, Eq, PartialEq)]
+        #[repr(u8)]
+        pub(super) enum Rule {
+            $($(#[$doc])+ $rule,)+
+        }
+
+        /// All rules with their names.
+        const ALL: &[(&str, Rule)] = &[$(($name, Rule::$rule)),+];
+    };
 }
 
-/// All rules with their names.
-const ALL: [(&str, Rule); 29] = [
-    ("alarm", Rule::Alarm),
-    ("back", Rule::Back),
-    ("ceiling", Rule::Ceiling),
-    ("dear", Rule::Dear),
-    ("doubt", Rule::Doubt),
-    ("drowned", Rule::Drowned),
-    ("evidence", Rule::Evidence),
-    ("flat", Rule::Flat),
-    ("fresh", Rule::Fresh),
-    ("gap", Rule::Gap),
-    ("guess", Rule::Guess),
-    ("hurry", Rule::Hurry),
-    ("impatience", Rule::Impatience),
-    ("implausible", Rule::Implausible),
-    ("late", Rule::Late),
-    ("lull", Rule::Lull),
-    ("pace", Rule::Pace),
-    ("pool", Rule::Pool),
-    ("refused", Rule::Refused),
-    ("rest", Rule::Rest),
-    ("room", Rule::Room),
-    ("scatter", Rule::Scatter),
-    ("settled", Rule::Settled),
-    ("shown", Rule::Shown),
-    ("silence", Rule::Silence),
-    ("slower", Rule::Slower),
-    ("space", Rule::Space),
-    ("start", Rule::Start),
-    ("unnoticed", Rule::Unnoticed),
-];
+rules! {
+    /// A cohort that is plainly slower than usual ends at once.
+    Alarm = "alarm",
+    /// A limit that was too much a step ago goes back to where it was.
+    Back = "back",
+    /// Below what was too high the limit grows only halfway.
+    Ceiling = "ceiling",
+    /// A limit of few slots grows where callers don't notice, and throughput doesn't fall.
+    Dear = "dear",
+    /// A limit that stood for long is tried higher where the points say little.
+    Doubt = "doubt",
+    /// A limit that brings next to no answers falls to an eighth.
+    Drowned = "drowned",
+    /// A cut takes two standard errors, not 0.6, where requests scatter or shares of the limit refuse them.
+    Evidence = "evidence",
+    /// A point far away that is hardly faster says that latency does not depend on the limit.
+    Flat = "flat",
+    /// A cut takes a lower point of the last seconds.
+    Fresh = "fresh",
+    /// The gap between probes doubles where a probe finds nothing new.
+    Gap = "gap",
+    /// A cohort counts unfinished requests by a guess.
+    Guess = "guess",
+    /// A cohort is in a hurry while the limit doubles.
+    Hurry = "hurry",
+    /// A ratio that no crowd explains asks for a probe.
+    Implausible = "implausible",
+    /// A client that gave up early does not count.
+    Impatience = "impatience",
+    /// A limit at which many answers come too late is cut, however flat both points are.
+    Late = "late",
+    /// A lull is a lower point.
+    Lull = "lull",
+    /// Where most of an answer is delay, requests start one after the other.
+    Pace = "pace",
+    /// Points of the same concurrency are pooled.
+    Pool = "pool",
+    /// A request that was refused while slots were free met the limit.
+    Refused = "refused",
+    /// Where few requests meet the limit, the limit grows without a probe.
+    Room = "room",
+    /// After a lull the law rests.
+    Rest = "rest",
+    /// The largest scatter is remembered.
+    Scatter = "scatter",
+    /// A point from a lull is not compared with the first cohort after it.
+    Settled = "settled",
+    /// Where answers take longer, the limit doubles only up to the throughput that the server has shown.
+    Shown = "shown",
+    /// Where few requests are answered, slots that callers leave are not given again.
+    Silence = "silence",
+    /// A probe that is slower than the limit was is no comparison.
+    Slower = "slower",
+    /// Delay that does not depend on concurrency is left out of the comparison.
+    Space = "space",
+    /// The limit doubles while there is nothing to compare with.
+    Start = "start",
+    /// Where answers take a small part of what callers wait, only a throughput that falls is a reason to cut.
+    Unnoticed = "unnoticed",
+}
 
 /// Which rules are switched off: none, but in an ablation.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
