@@ -197,7 +197,8 @@ impl Controller {
             // A limit that never moves is as it was set. Of a law that tells no bounds it is not known what is least.
             let (min, _) = state.bounds().filter(|(min, max)| min < max && state.reference() != Reference::Nothing)?;
             let in_force = in_force.saturating_sub(*outlasting);
-            (in_force <= min.max(1)).then_some(in_force)
+            let is_least = in_force <= min.max(1);
+            (is_least || state.reference() != Reference::HalfLoad).then_some((in_force, is_least))
         })
     }
 

@@ -1,24 +1,30 @@
 //! Pauses: what is less than the least limit.
 //!
-//! Where the work of a request that was given up goes on in the server, its slot is free as soon as its caller leaves. A limit of
-//! one then starts a request for each caller that leaves, which may be as fast as the server drains: once full, it stays
-//! full, and no request is ever answered in time.
+//! Where the work of a request that was given up goes on in the server, its slot is free as soon as its caller leaves. A limit of one then
+//! starts a request for each caller that leaves, which may be as fast as the server drains: once full, it stays full, and no request is
+//! ever answered in time.
 //!
-//! So a law that is at its least limit, and whose requests all end late and without an answer, has no request start for a while: for as long as
-//! the late request held its slot, and twice as long and a bit with each further pause. After a pause as many requests start
-//! as the least limit allows. The first answer in time ends the pauses.
+//! So a law that is at its least limit, and whose requests all end late and without an answer, has no request start for a while: for as
+//! long as the late request held its slot, and twice as long and a bit with each further pause. After a pause as many requests start as the
+//! limit allows. The first answer in time ends the pauses.
 //!
-//! An end is late if it brought no answer, and came no sooner than answers usually do: a caller that leaves sooner is
-//! impatient. An answer that came too late is no such end: its slot was held for as long as its work took, so nothing goes on that
-//! a pause would wait for. A class of work that takes longer than callers wait would else stop all others. Two late ends for each answer are even odds at a third of requests answered, which is where half of the limit
-//! brings more than all of it.
+//! A law that goes to its least limit step by step feeds the server on its way: for minutes, where a step takes a window. So it pauses
+//! above its least limit as well, after four rounds without an answer. A law that looks at half of its limit cuts what brings nothing
+//! sooner, and learns less from the few requests that pauses leave.
+//!
+//! An end is late if it brought no answer, and came no sooner than answers usually do: a caller that leaves sooner is impatient. An answer
+//! that came too late is no such end: its slot was held for as long as its work took, so nothing goes on that a pause would wait for. A
+//! class of work that takes longer than callers wait would else stop all others. Two late ends for each answer are even odds at a third of
+//! requests answered, which is where half of the limit brings more than all of it.
 
 use std::time::Duration;
 
 use crate::{Outcome, Timestamp, limit::Sample, nanos};
 
-/// Late ends, less two for each answer, of which there are as many as slots; but no more than these.
+/// Late ends, less two for each answer, of which there are as many as slots; but no more than these. Above the least limit, as many as slots so
+/// many times, and no fewer than these.
 const ENOUGH: usize = 32;
+const ROUNDS: usize = 4;
 /// The longest pause is so many doublings of the first, and no longer than a minute: a stream may have held its slot for hours.
 const DOUBLINGS: u32 = 6;
 const LONGEST: Duration = Duration::from_secs(60);
@@ -36,18 +42,18 @@ pub(super) struct Pauses {
 }
 
 impl Pauses {
-    /// Takes a sample, of a request that was answered, in time or not, or that was not; `at_least` returns the least limit, where
-    /// that is in force. Returns until when no request starts, if that changes: `NEVER`, if requests start again.
+    /// Takes a sample, of a request that was answered, in time or not, or that was not; `limit` returns the limit in force of a law that pauses,
+    /// and whether that is its least. Returns until when no request starts, if that changes: `NEVER`, if requests start again.
     #[inline]
     pub(super) fn learn(
         &mut self,
         sample: &Sample,
         was_answered: bool,
-        at_least: impl FnOnce() -> Option<usize>,
+        limit: impl FnOnce() -> Option<(usize, bool)>,
     ) -> Option<Timestamp> {
         let rtt = sample.rtt?;
         if sample.outcome != Outcome::Success {
-            return if was_answered { None } else { self.learn_late(sample, rtt, at_least) };
+            return if was_answered { None } else { self.learn_late(sample, rtt, limit) };
         }
         let rtt = nanos(rtt);
         self.usual = if self.usual == 0 { rtt } else { self.usual - self.usual / 16 + rtt / 16 };
@@ -66,13 +72,17 @@ impl Pauses {
         &mut self,
         sample: &Sample,
         rtt: Duration,
-        at_least: impl FnOnce() -> Option<usize>,
+        limit: impl FnOnce() -> Option<(usize, bool)>,
     ) -> Option<Timestamp> {
         if sample.start < self.since || nanos(rtt) < self.usual {
             return None;
         }
         self.late = self.late.saturating_add(1);
-        at_least().filter(|&least| self.late >= least.min(ENOUGH))?;
+        let (limit, is_least) = limit()?;
+        let enough = if is_least { limit.min(ENOUGH) } else { limit.saturating_mul(ROUNDS).max(ENOUGH) };
+        if self.late < enough {
+            return None;
+        }
         self.in_a_row = (self.in_a_row + 1).min(DOUBLINGS);
         self.since = sample.end;
         // The round-trip time may be that of another class of work.
@@ -92,7 +102,7 @@ mod tests {
     /// A request that starts at `start` and takes `millis`, where the limit is the least, of `least`.
     fn ends(pauses: &mut Pauses, start: u64, millis: u64, outcome: Outcome, least: usize) -> Option<Timestamp> {
         let sample = Sample::new(at(start), Duration::from_millis(millis), 1, outcome);
-        pauses.learn(&sample, outcome == Outcome::Success, || Some(least))
+        pauses.learn(&sample, outcome == Outcome::Success, || Some((least, true)))
     }
 
     const LATE: Outcome = Outcome::Cancelled;
@@ -111,26 +121,35 @@ mod tests {
         assert_eq!(ends(&mut pauses, now, 10, Outcome::Success, 1), None);
         let too_late = Sample::new(at(now), Duration::from_secs(1), 1, LATE);
         assert_eq!(
-            pauses.learn(&too_late, true, || Some(1)),
+            pauses.learn(&too_late, true, || Some((1, true))),
             None,
             "an answer that comes too late leaves no work behind"
         );
         assert_eq!(ends(&mut pauses, now, 9, LATE, 1), None, "a caller that leaves before answers come is impatient");
         let late = Sample::new(at(now), Duration::from_secs(90), 1, LATE);
         let late = Sample { rtt: Some(Duration::from_secs(900)), end: at(now + 20_000), ..late };
-        assert_eq!(pauses.learn(&late, false, || Some(1)), Some(at(now + 40_000)), "as long as it held its slot");
+        assert_eq!(
+            pauses.learn(&late, false, || Some((1, true))),
+            Some(at(now + 40_000)),
+            "as long as it held its slot"
+        );
     }
 
     #[test]
-    fn there_is_no_pause_above_the_least_limit_nor_where_a_third_is_answered() {
+    fn above_the_least_limit_a_pause_takes_four_rounds_and_there_is_none_where_a_third_is_answered() {
         let mut pauses = Pauses::default();
         let sample = Sample::new(at(0), Duration::from_secs(1), 1, LATE);
         assert!((0..100).all(|_| pauses.learn(&sample, false, || None).is_none()));
         assert_eq!(
-            pauses.learn(&Sample { rtt: None, ..sample }, false, || Some(1)),
+            pauses.learn(&Sample { rtt: None, ..sample.clone() }, false, || Some((1, true))),
             None,
             "it says nothing of the server"
         );
+        let above = [2, 8, 20, 100].map(|limit| {
+            let mut pauses = Pauses::default();
+            (1..500).find(|_| pauses.learn(&sample, false, || Some((limit, false))).is_some())
+        });
+        assert_eq!(above, [32, 32, 80, 400].map(Some));
         // Of so many requests one is answered: after so many a limit that can't go below `least` pauses.
         for (least, answered, expected) in
             [(20, 3, None), (20, 4, Some(71)), (20, 400, Some(20)), (1_000, 9, Some(44)), (1_000, 400, Some(32))]

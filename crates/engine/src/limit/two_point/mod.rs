@@ -97,8 +97,7 @@
 //! Where clients give up at a deadline, all round-trip times come to that deadline, at the limit and at half of it, and
 //! `g` is 1 on a server that drowns. So `R` is the time of a slot that one *answer* takes. Where most slots are taken
 //! for nothing, an eighth of the limit is left, at once and as often as it takes: what brings nothing can't be lost.
-//! Only where the limit has just grown, it first goes back to where there were answers; and behind a delay, to what brought the most
-//! answers of late.
+//! Only where the limit has just grown, it first goes back to where there were answers.
 //! A server that fell silent says so before a cohort does: while two of three requests leave late, the slot of one that does is not given
 //! again. So no more is started than there was when the server fell, whatever small requests still get through.
 //! Once there are answers again the limit doubles as at the start. An answer that comes after the deadline of its
@@ -184,6 +183,10 @@ pub struct TwoPoint {
     /// Mean round-trip time of what was answered of late.
     usual: f64,
     pace: f64,
+    /// Time when the last probe began.
+    probed_at: Timestamp,
+    /// Time before which there is no probe: the last one has to pay off first.
+    next_probe: Timestamp,
     ceiling: Option<(f64, Timestamp)>,
     grew: bool,
     /// Limit from which the law grew last, if nothing was measured since.
@@ -254,6 +257,8 @@ impl TwoPoint {
             scatters: Scatter::NONE,
             usual: 0.0,
             pace: 0.0,
+            probed_at: Timestamp::ZERO,
+            next_probe: Timestamp::ZERO,
             ceiling: None,
             grew: true,
             grown_from: None,

@@ -181,7 +181,7 @@ impl TwoPoint {
     /// get rid of what it has before it answers again; then the limit doubles as at the start. Behind a delay most of the limit is
     /// under way, and the server gets rid of the rest soon: so there the limit first falls to what brought the most answers of late.
     pub(super) fn drowned(&mut self, now: Timestamp) {
-        let low = self.low.filter(|_| self.is_delayed && self.rules.has(Rule::Shown));
+        let low = self.low.filter(|_| self.is_delayed && self.grew && self.rules.has(Rule::Shown));
         let left = low.map_or(0.0, |low| self.shown.limit(low.rtt) / self.limit);
         self.fell(self.limit, now);
         self.begin_anew(left.clamp(DROWNED_CUT, LATE_CUT), now);
@@ -309,7 +309,7 @@ impl TwoPoint {
         }
     }
 
-    pub(super) fn grow(&mut self, factor: f64, now: Timestamp) {
+    fn grow(&mut self, factor: f64, now: Timestamp) {
         let points = self.high.zip(self.low).filter(|_| self.rules.has(Rule::Shown));
         let most = points.map_or(factor, |(high, low)| self.shown.most_growth(self.limit, &high, &low));
         let mut limit = self.limit * factor.min(most);
@@ -332,6 +332,8 @@ impl TwoPoint {
     /// Grows to where the present point is the lower one: by a `factor` of two, less where most of the time is delay.
     fn double(&mut self, factor: f64, now: Timestamp) {
         self.slow_start = true;
+        // What the last probe cost was about another limit.
+        self.next_probe = Timestamp::ZERO;
         if clamp_to_limit(self.limit, self.min, self.max) < self.max {
             self.grow(factor, now);
         } else {
