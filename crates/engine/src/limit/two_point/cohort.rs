@@ -1,31 +1,30 @@
 //! What is measured at one level of concurrency: requests that started one after the other.
 //!
-//! Judging each sample as it comes would favour the requests that finish first: right after a limit was raised, all
-//! samples are of quick requests, and the new limit looks better than it is. So a cohort takes all requests that
-//! *started* within some time, and is judged when four out of five of them have finished.
+//! Judging each sample as it comes would favour the requests that finish first: right after a limit was raised, all samples are of quick
+//! requests, and the new limit looks better than it is. So a cohort takes all requests that *started* within some time, and is judged when
+//! four out of five of them have finished.
 //!
 //! # Requests that have not finished
 //!
-//! An arithmetic mean without them is too low: where one request in ten takes thirty times as long as the rest, most of
-//! the mean comes from those. So unfinished requests count too, by what is known of their times. For how long they have run is known,
-//! all together: each sample says how many members ran since the last one, and takes its own time with it. How long they go on is not
-//! known. Where all requests take about the same time, they end when they have run for that long; where times are exponential,
-//! they go on for a mean time, however long they have run. In between their relative variance says how much of it, and where some
-//! requests take much longer than most, it says more than a mean.
+//! An arithmetic mean without them is too low: where one request in ten takes thirty times as long as the rest, most of the mean comes from
+//! those. So unfinished requests count too, by what is known of their times. For how long they have run is known, all together: each sample
+//! says how many members ran since the last one, and takes its own time with it. How long they go on is not known. Where all requests take
+//! about the same time, they end when they have run for that long; where times are exponential, they go on for a mean time, however long
+//! they have run. In between their relative variance says how much of it, and where some requests take much longer than most, it says more
+//! than a mean.
 //!
-//! To guess when they started instead, from the time for which members started, feeds on itself: one request of two that run, taken for
-//! as old as half of a cohort, is a slow one; for slow ones a cohort takes longer, and the next one looks older. On a pool that had its
+//! To guess when they started instead, from the time for which members started, feeds on itself: one request of two that run, taken for as
+//! old as half of a cohort, is a slow one; for slow ones a cohort takes longer, and the next one looks older. On a pool that had its
 //! workers back a limit of two slots stayed for half a minute, with 15 to 40 % of the requests answered where all could have been.
 //!
 //! # Requests that were cut short
 //!
-//! A request whose client gave up took its slot and brought nothing. So what counts is the time of a slot that one
-//! *answer* takes: where all clients give up at the same deadline all round-trip times are equal, and only the answers
-//! show that a limit is too high. A client that gave up sooner than an answer usually comes doesn't count at all: that
-//! is impatience, not load.
+//! A request whose client gave up took its slot and brought nothing. So what counts is the time of a slot that one *answer* takes: where
+//! all clients give up at the same deadline all round-trip times are equal, and only the answers show that a limit is too high. A client
+//! that gave up sooner than an answer usually comes doesn't count at all: that is impatience, not load.
 //!
-//! The number of requests that ran when the cohort was opened tells its members from those requests. So requests that
-//! never end are in no mean.
+//! The number of requests that ran when the cohort was opened tells its members from those requests. So requests that never end are in no
+//! mean.
 
 use std::time::Duration;
 

@@ -1,12 +1,11 @@
 //! Probes: for one cohort the limit is half of what ran.
 //!
-//! A probe lasts for a few round-trip times and costs throughput, up to half of it. So the next probe comes only when
-//! this one has paid off: after fifteen times as long as the time that it cost, all throughput taken together. The next
-//! probe comes no sooner than after 5 s, and after twice as long, 40 s at most, each time that a probe finds the limit
-//! right. A cut starts anew.
+//! A probe lasts for a few round-trip times and costs throughput, up to half of it. So the next probe comes only when this one has paid
+//! off: after fifteen times as long as the time that it cost, all throughput taken together. The next probe comes no sooner than after 5 s,
+//! and after twice as long, 40 s at most, each time that a probe finds the limit right. A cut starts anew.
 //!
-//! A probe halves *what ran*, which may be less than the limit, and rounds up, to less than the limit: at small limits a
-//! whole slot less is a point much further away, which costs more and tells less.
+//! A probe halves *what ran*, which may be less than the limit, and rounds up, to less than the limit: at small limits a whole slot less is
+//! a point much further away, which costs more and tells less.
 //!
 //! Where answers take long, so do probes. One that is due for that reason makes do with as many requests as run.
 

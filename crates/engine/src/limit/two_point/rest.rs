@@ -1,12 +1,12 @@
 //! Rests: while no request meets the limit, two cohorts a second are enough.
 //!
-//! A cohort of a busy server takes some dozens of milliseconds, and says the same as the one before it. So after a lull the
-//! law rests until half a second after the cohort was opened, and few requests are timed meanwhile. Its lower points are
-//! older by as much, which they may be by seconds; and a limit that no request meets has nowhere to go. The first request that
-//! meets the limit, is refused or is an overload ends the rest.
+//! A cohort of a busy server takes some dozens of milliseconds, and says the same as the one before it. So after a lull the law rests until
+//! half a second after the cohort was opened, and few requests are timed meanwhile. Its lower points are older by as much, which they may
+//! be by seconds; and a limit that no request meets has nowhere to go. The first request that meets the limit, is refused or is an overload
+//! ends the rest.
 //!
-//! The next cohort opens once each request is timed again. A request that was not timed started before: it is one of those
-//! that are older than the cohort, and the sample after it says by its weight that it has left.
+//! The next cohort opens once each request is timed again. A request that was not timed started before: it is one of those that are older
+//! than the cohort, and the sample after it says by its weight that it has left.
 
 use std::{num::NonZeroU32, time::Duration};
 

@@ -51,6 +51,8 @@ rules! {
     Lull = "lull",
     /// Where most of an answer is delay, requests start one after the other.
     Pace = "pace",
+    /// A probe has to pay off before the next one.
+    PayOff = "pay-off",
     /// Points of the same concurrency are pooled.
     Pool = "pool",
     /// A request that was refused while slots were free met the limit.

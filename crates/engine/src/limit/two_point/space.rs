@@ -1,26 +1,26 @@
-//! Delay that concurrency does not explain: where an answer takes longer downstream, in a network say, all requests take
-//! that much longer, however few there are.
+//! Delay that concurrency does not explain: where an answer takes longer downstream, in a network say, all requests take that much longer,
+//! however few there are.
 //!
 //! # Why it has to be left out
 //!
-//! With a delay `D` in each answer a server that runs `n'` requests has `n = n' + X D` of them under way, and latency is
-//! `R = R' + D`. With a long `D` latency hardly depends on `n`, up to the limit at which the server behind the delay is
-//! flooded: on a server that congests, `g` is 1.06 at the best limit where `D` is fifteen times the time of a request,
-//! and twice that limit has an eighth of the throughput. So `g` is taken where the crowd is, from `R - D` and `n - X D`.
+//! With a delay `D` in each answer a server that runs `n'` requests has `n = n' + X D` of them under way, and latency is `R = R' + D`. With
+//! a long `D` latency hardly depends on `n`, up to the limit at which the server behind the delay is flooded: on a server that congests,
+//! `g` is 1.06 at the best limit where `D` is fifteen times the time of a request, and twice that limit has an eighth of the throughput. So
+//! `g` is taken where the crowd is, from `R - D` and `n - X D`.
 //!
 //! # How large it is
 //!
-//! `R'` of few requests is known from before: the least of what cohorts took in the last minute or two. What the lower
-//! point took beyond that is delay. That holds only where latency doesn't depend on concurrency otherwise: a server
-//! that became slower by itself has its `g`, and a throughput that fell.
+//! `R'` of few requests is known from before: the least of what cohorts took in the last minute or two. What the lower point took beyond
+//! that is delay. That holds only where latency doesn't depend on concurrency otherwise: a server that became slower by itself has its `g`,
+//! and a throughput that fell.
 //!
 //! # How far the limit may grow at once
 //!
-//! Where most of an answer is delay, `g` says nothing until the server behind the delay is flooded, which is too late. What
-//! the server has shown says more: where an answer takes `R`, a throughput of `X` takes a limit of `X R`. Up to the highest
-//! throughput of late the limit may double. Beyond it the limit grows by small steps, for as long as the throughput
-//! follows. The throughput is remembered over lulls. So it is for each growth, also for that which makes room for requests that come by
-//! chance: the room is filled by the next burst, and the server behind the delay with it.
+//! Where most of an answer is delay, `g` says nothing until the server behind the delay is flooded, which is too late. What the server has
+//! shown says more: where an answer takes `R`, a throughput of `X` takes a limit of `X R`. Up to the highest throughput of late the limit
+//! may double. Beyond it the limit grows by small steps, for as long as the throughput follows. The throughput is remembered over lulls. So
+//! it is for each growth, also for that which makes room for requests that come by chance: the room is filled by the next burst, and the
+//! server behind the delay with it.
 
 use std::time::Duration;
 

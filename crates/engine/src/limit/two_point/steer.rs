@@ -309,7 +309,7 @@ impl TwoPoint {
         }
     }
 
-    fn grow(&mut self, factor: f64, now: Timestamp) {
+    pub(super) fn grow(&mut self, factor: f64, now: Timestamp) {
         let points = self.high.zip(self.low).filter(|_| self.rules.has(Rule::Shown));
         let most = points.map_or(factor, |(high, low)| self.shown.most_growth(self.limit, &high, &low));
         let mut limit = self.limit * factor.min(most);

@@ -38,24 +38,6 @@ fn a_server_that_became_slower_by_itself_has_no_delay() {
 }
 
 #[test]
-fn behind_a_delay_the_limit_doubles_up_to_the_throughput_that_was_shown() {
-    let mut shown = Shown::NOTHING;
-    for _ in 0..10 {
-        shown.learn(&point(30.0, 0.01));
-    }
-    // 3,000 a second were shown; with answers that take 100 ms that is a limit of 300, of which 0.9 are taken at once.
-    let growth = |limit| shown.most_growth(limit, &point(limit, 0.1), &point(limit / 2.0, 0.1));
-    assert!((growth(100.0) - 2.7).abs() < 1e-9, "{}", growth(100.0));
-    assert!((growth(300.0) - 1.15).abs() < 1e-9, "{}", growth(300.0));
-    // Answers that take as long as ever are no delay.
-    assert_eq!(shown.most_growth(300.0, &point(300.0, 0.01), &point(150.0, 0.01)), f64::INFINITY);
-    // The control: what one cohort has shown may be luck.
-    let mut cold = Shown::NOTHING;
-    cold.learn(&point(30.0, 0.01));
-    assert_eq!(cold.most_growth(300.0, &point(300.0, 0.1), &point(150.0, 0.1)), f64::INFINITY);
-}
-
-#[test]
 fn starts_are_spread_behind_a_delay_and_not_on_a_server_that_became_slower() {
     let pacing = |law: TwoPoint, scatter: f64, then: f64, seconds: f64| {
         let alone = scattered(10.0, 0.01, 100.0, scatter);
@@ -97,6 +79,8 @@ fn whatever_the_limit_grows_for_it_grows_no_further_than_the_server_has_shown() 
     let limits = [(400.0, 1.5), (200.0, 1.5), (200.0, 1.2)].map(|(limit, factor)| grown(delayed(limit), factor));
     assert_eq!(limits, [459, 270, 240], "by a small step, as far as was shown, as far as is wanted");
     assert_eq!(grown(delayed(400.0).without("shown").unwrap(), 1.5), 600, "control");
+    assert_eq!(grown(TwoPoint { low: Some(point(360.0, 0.01)), ..delayed(400.0) }, 1.5), 600, "no delay");
+    assert_eq!(grown(TwoPoint { shown: Shown::NOTHING, ..delayed(400.0) }, 1.5), 600, "few cohorts may be luck");
     // Room for requests that meet the limit by chance, before there was anything to compare with and afterwards.
     for started in [false, true] {
         let mut law = TwoPoint { started, ..delayed(400.0) };
