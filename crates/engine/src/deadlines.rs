@@ -1,9 +1,8 @@
 //! Which member runs out of time next.
 //!
-//! Most members wait for the same time, so they run out of it in the order in which they came. These stand in a list,
-//! where each step takes the same time. A member that runs out of time before the last one in the list stands in a
-//! binary heap, which knows where each of its members is: O(log n). A cancelled wait leaves nothing behind in either.
-//! One timer for the earliest deadline then serves them all.
+//! Most members wait for the same time, so they run out of it in the order in which they came. These stand in a list, where each step takes
+//! the same time. A member that runs out of time before the last one in the list stands in a binary heap, which knows where each of its
+//! members is: O(log n). A cancelled wait leaves nothing behind in either. One timer for the earliest deadline then serves them all.
 
 use crate::Timestamp;
 

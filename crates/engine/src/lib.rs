@@ -1,7 +1,7 @@
 //! The pure state machine that decides.
 //!
-//! Every verb takes the time as an argument, so the engine runs in virtual time as it stands. It calls nothing outside of
-//! itself but laws: waiters whose wait ended are listed by [`Engine::take_notice`], and the runtime wakes them.
+//! Every verb takes the time as an argument, so the engine runs in virtual time as it stands. It calls nothing outside of itself but laws:
+//! waiters whose wait ended are listed by [`Engine::take_notice`], and the runtime wakes them.
 //!
 //! ```text
 //!            arrive                      dispatch                  claim
@@ -10,10 +10,9 @@
 //!            └───────▶ Reject                 └──▶ rejected (deadline, longest wait)
 //! ```
 //!
-//! The state is in rooms, each of which owns its part of it: what runs (`capacity`), what waits (`queue`), what each key
-//! may (`quota`), what the limit should be (`control`), what is expected (`estimate`), which slots expire
-//! (`slot_ttl`), and what is told afterwards (`telemetry`). Rooms don't know each other. `verbs` combine them, and
-//! `view` reads them.
+//! The state is in rooms, each of which owns its part of it: what runs (`capacity`), what waits (`queue`), what each key may (`quota`),
+//! what the limit should be (`control`), what is expected (`estimate`), which slots expire (`slot_ttl`), and what is told afterwards
+//! (`telemetry`). Rooms don't know each other. `verbs` combine them, and `view` reads them.
 //!
 //! What holds after every verb:
 //!

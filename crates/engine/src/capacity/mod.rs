@@ -1,8 +1,7 @@
-//! Which requests run: the limit, the shares of partitions, and the reservations for requests that were rejected below
-//! their share.
+//! Which requests run: the limit, the shares of partitions, and the reservations for requests that were rejected below their share.
 //!
-//! What holds after every verb: the running requests are the sum over partitions, and the sum over levels; the limit is
-//! at least 1; no more slots are held back than the limit allows, and no slot is held back for ever.
+//! What holds after every verb: the running requests are the sum over partitions, and the sum over levels; the limit is at least 1; no more
+//! slots are held back than the limit allows, and no slot is held back for ever.
 
 #[cfg(test)]
 mod check_tests;

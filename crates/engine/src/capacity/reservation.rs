@@ -1,17 +1,15 @@
-//! Trunk reservation, as in telephone networks: slots that are held back for requests below the share
-//! of their partition, label or level that can't wait for it.
+//! Trunk reservation, as in telephone networks: slots that are held back for requests below the share of their partition, label or level
+//! that can't wait for it.
 //!
-//! Percentages are guarantees, but the caller that comes most often takes what is free before the others come. A
-//! request below its share that can wait gets the next freed slot; a request that is refused can't. So some of what
-//! comes free is held back from requests beyond their share. A few slots protect much traffic, since each slot that is
-//! taken is replaced by the next slot that comes free.
+//! Percentages are guarantees, but the caller that comes most often takes what is free before the others come. A request below its share
+//! that can wait gets the next freed slot; a request that is refused can't. So some of what comes free is held back from requests beyond
+//! their share. A few slots protect much traffic, since each slot that is taken is replaced by the next slot that comes free.
 //!
-//! The size of a reservation is found from what such requests took lately. It is 1 to begin with, and grows by 1 with
-//! each request that is refused because all of it is taken, but never beyond what was taken lately, nor beyond the
-//! bound. It shrinks to what was taken at once, and what was neither taken nor missed for as long as a request holds
-//! its slot is gone. All of that follows from times alone: when the reservation is looked at makes no difference. A
-//! reservation is one number for all partitions, labels or requests of a level together, so names that strangers invent
-//! add nothing.
+//! The size of a reservation is found from what such requests took lately. It is 1 to begin with, and grows by 1 with each request that is
+//! refused because all of it is taken, but never beyond what was taken lately, nor beyond the bound. It shrinks to what was taken at once,
+//! and what was neither taken nor missed for as long as a request holds its slot is gone. All of that follows from times alone: when the
+//! reservation is looked at makes no difference. A reservation is one number for all partitions, labels or requests of a level together, so
+//! names that strangers invent add nothing.
 
 use std::time::Duration;
 

@@ -1,12 +1,11 @@
 //! For which requests slots are held back, and from which; how many is up to [`Reservation`].
 //!
-//! They are held back for partitions. Where no request can wait, there is no line in which labels could take turns, and
-//! none from which a more important request could push out a less important one. There, slots are also held back for
-//! labels below their fair share (the limit over the labels that are active), and for levels of importance. A request
-//! that is beyond the share of its own leaves them alone.
+//! They are held back for partitions. Where no request can wait, there is no line in which labels could take turns, and none from which a
+//! more important request could push out a less important one. There, slots are also held back for labels below their fair share (the limit
+//! over the labels that are active), and for levels of importance. A request that is beyond the share of its own leaves them alone.
 //!
-//! A reservation begins with a request that found nothing left. While slots are free, nothing is reserved: a request
-//! that is refused because of a reservation adds nothing to any.
+//! A reservation begins with a request that found nothing left. While slots are free, nothing is reserved: a request that is refused
+//! because of a reservation adds nothing to any.
 
 use std::time::Duration;
 

@@ -1,19 +1,17 @@
 //! Round-trip times of different kinds of work, made comparable.
 //!
-//! A server answers point look-ups in 5 ms and reports in 500 ms. If the share of reports grows, so does the mean
-//! latency, and a control law that looks at it alone takes the change for congestion. What congestion does is something
-//! else: it makes *all* kinds slower, by about the same factor. So the logarithm of a round-trip time is split into two
-//! parts,
+//! A server answers point look-ups in 5 ms and reports in 500 ms. If the share of reports grows, so does the mean latency, and a control
+//! law that looks at it alone takes the change for congestion. What congestion does is something else: it makes *all* kinds slower, by
+//! about the same factor. So the logarithm of a round-trip time is split into two parts,
 //!
 //! ```text
 //! ln rtt = level(t) + offset(class)
 //! ```
 //!
-//! a level that is common to all and moves within tens of requests, and an offset for each class that moves sixteen
-//! times slower; that of the first class is zero. The law is given `exp(ln rtt - offset)`: the time that the request
-//! would have taken, had it been of the first class. When all become slower, the level follows long before the offsets
-//! could, and once it has, there is nothing left to learn: the offsets take a sixteenth of the change and keep it only
-//! as long as it lasts. So an overload is not forgotten however long it is.
+//! a level that is common to all and moves within tens of requests, and an offset for each class that moves sixteen times slower; that of
+//! the first class is zero. The law is given `exp(ln rtt - offset)`: the time that the request would have taken, had it been of the first
+//! class. When all become slower, the level follows long before the offsets could, and once it has, there is nothing left to learn: the
+//! offsets take a sixteenth of the change and keep it only as long as it lasts. So an overload is not forgotten however long it is.
 
 use std::time::Duration;
 

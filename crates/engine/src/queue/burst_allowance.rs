@@ -1,5 +1,4 @@
-//! The credit of time that bursts may use; see
-//! [`Discipline::BurstCredit`](crate::plan::Discipline::BurstCredit).
+//! The credit of time that bursts may use; see [`Discipline::BurstCredit`](crate::plan::Discipline::BurstCredit).
 
 use std::time::Duration;
 

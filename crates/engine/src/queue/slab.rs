@@ -1,8 +1,7 @@
 //! Waiting requests: a slab with generations, threaded into doubly linked lists.
 //!
-//! Joining, leaving from the middle and moving from one list to another are O(1), and nothing is deleted lazily: after
-//! 100,000 waiters vanished at once, the next grant finds no corpse to step over. Freed entries are reused, so a
-//! steady queue allocates nothing.
+//! Joining, leaving from the middle and moving from one list to another are O(1), and nothing is deleted lazily: after 100,000 waiters
+//! vanished at once, the next grant finds no corpse to step over. Freed entries are reused, so a steady queue allocates nothing.
 
 use crate::{ids::Key, tokens::Waiter};
 

@@ -1,11 +1,10 @@
 //! The labels that are known: a bounded table, because their names come from strangers.
 //!
-//! A label is interned when it is first seen. Where the table is full, the label that has been idle for longest makes
-//! room. A label is never forgotten while it runs, waits, has workers, or has used some of a rate that still counts,
-//! its own, that of its namespace or that of its group. Where all labels are in use, further labels of a class share
-//! one entry (those of named namespaces another). So a flood of invented names costs a constant amount of memory, and
-//! no label loses its place to it. What the class says about any label holds for all labels of a shared entry together:
-//! inventing names is no way around a rule.
+//! A label is interned when it is first seen. Where the table is full, the label that has been idle for longest makes room. A label is
+//! never forgotten while it runs, waits, has workers, or has used some of a rate that still counts, its own, that of its namespace or that
+//! of its group. Where all labels are in use, further labels of a class share one entry (those of named namespaces another). So a flood of
+//! invented names costs a constant amount of memory, and no label loses its place to it. What the class says about any label holds for all
+//! labels of a shared entry together: inventing names is no way around a rule.
 //!
 //! Requests without a label have an entry of their own in each class of rules, which is never forgotten.
 

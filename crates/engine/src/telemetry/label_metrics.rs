@@ -1,9 +1,8 @@
 //! What happened to the requests of single labels, for metrics: a bounded table, because names come from strangers.
 //!
-//! Labels that settings name have their places from the start. Of the other labels, the first to come have metrics
-//! of their own for the life of the handle. They never change their label, and go on where they stopped when it was
-//! forgotten and comes back. All further labels share theirs. Where no label may have any, nothing is counted
-//! at all.
+//! Labels that settings name have their places from the start. Of the other labels, the first to come have metrics of their own for the
+//! life of the handle. They never change their label, and go on where they stopped when it was forgotten and comes back. All further labels
+//! share theirs. Where no label may have any, nothing is counted at all.
 
 #[cfg(test)]
 mod count_tests;

@@ -1,12 +1,10 @@
-//! Requests that got a slot and have to ask a store before they run, since some of their rules are counted for all
-//! instances.
+//! Requests that got a slot and have to ask a store before they run, since some of their rules are counted for all instances.
 //!
-//! Such a request is a waiter that was granted a slot and hasn't fetched it. From there it goes one of three ways. Its
-//! slot is [claimed](Engine::claim) as any other. It is [rejected](Engine::reject_remote). Or, where the rule that has
-//! no room lets its label wait, it is [requeued](Engine::requeue) to its place in line, without a slot. Its label is
-//! closed then: other labels go on, and no request of this label takes a slot until it is worth [trying
-//! again](Engine::retry_remote). Then one request of the label asks, and the next request when that was admitted:
-//! however many wait, only one asks at a time.
+//! Such a request is a waiter that was granted a slot and hasn't fetched it. From there it goes one of three ways. Its slot is
+//! [claimed](Engine::claim) as any other. It is [rejected](Engine::reject_remote). Or, where the rule that has no room lets its label wait,
+//! it is [requeued](Engine::requeue) to its place in line, without a slot. Its label is closed then: other labels go on, and no request of
+//! this label takes a slot until it is worth [trying again](Engine::retry_remote). Then one request of the label asks, and the next request
+//! when that was admitted: however many wait, only one asks at a time.
 
 use std::sync::Arc;
 use std::time::Duration;
