@@ -1,9 +1,8 @@
 //! What could have been: perfect admission, and the best limit that never moves.
 //!
-//! Perfect admission is a fluid that knows the capacity of the server at each moment, never idles while there is work,
-//! and turns away on arrival whom it could not serve within the client's deadline, retries or not. It is blind for sizes: of what it
-//! serves, the part counts whose own service time fits the deadline. No policy that can't see sizes does better, but
-//! for the luck of small requests.
+//! Perfect admission is a fluid that knows the capacity of the server at each moment, never idles while there is work, and turns away on
+//! arrival whom it could not serve within the client's deadline, retries or not. It is blind for sizes: of what it serves, the part counts
+//! whose own service time fits the deadline. No policy that can't see sizes does better, but for the luck of small requests.
 
 use super::{
     policy::Policy,

@@ -1,5 +1,4 @@
-//! One class of work of a label, in the words of operators' tools for task queues. A field whose cap is not set is
-//! absent.
+//! One class of work of a label, in the words of operators' tools for task queues. A field whose cap is not set is absent.
 
 use serde::{Deserialize, Serialize};
 

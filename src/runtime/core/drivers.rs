@@ -1,8 +1,7 @@
 //! The drivers of a handle, seen from its turns: when each looks at the engine, and how it is told to look earlier.
 //!
-//! One driver leads: it looks at the very moment. The other drivers look [a little later](GRACE), in case it did not,
-//! and the first of them that finds something left to do leads from then on. So a wait costs a look of one driver, and
-//! not of all of them.
+//! One driver leads: it looks at the very moment. The other drivers look [a little later](GRACE), in case it did not, and the first of them
+//! that finds something left to do leads from then on. So a wait costs a look of one driver, and not of all of them.
 
 use std::{
     sync::{

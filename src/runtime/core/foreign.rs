@@ -1,8 +1,7 @@
 //! Calls of foreign code: wakers, recorders, subscribers, stores.
 //!
-//! A panic in them is not the business of the request that happens to call them. Many of these calls come from a
-//! `Drop`, where a second panic would end the process. Clocks are shielded where they are
-//! [read](crate::clock::TimeSource), laws in the engine.
+//! A panic in them is not the business of the request that happens to call them. Many of these calls come from a `Drop`, where a second
+//! panic would end the process. Clocks are shielded where they are [read](crate::clock::TimeSource), laws in the engine.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},

@@ -1,5 +1,4 @@
-//! The engine under one lock, the clock, and the results of a turn: wakers, drivers, a capture. Knows nothing else of
-//! the runtime.
+//! The engine under one lock, the clock, and the results of a turn: wakers, drivers, a capture. Knows nothing else of the runtime.
 
 mod abandoned_slots;
 #[cfg(feature = "capture")]

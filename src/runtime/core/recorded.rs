@@ -1,8 +1,7 @@
-//! The verbs of the engine that a capture records: each does what the engine's own does and, while a capture runs,
-//! notes its input.
+//! The verbs of the engine that a capture records: each does what the engine's own does and, while a capture runs, notes its input.
 //!
-//! Other verbs are not recorded: looks that change nothing a decision depends on, and verbs of shared rules, since a
-//! handle that has any is not recorded.
+//! Other verbs are not recorded: looks that change nothing a decision depends on, and verbs of shared rules, since a handle that has any is
+//! not recorded.
 
 use std::{sync::Arc, task::Poll, time::Duration};
 

@@ -1,8 +1,7 @@
 //! Room 5: asking the store for the rules that all instances share.
 //!
-//! A request that was granted a slot and has to ask does so while it holds the slot, for one time limit of the store at
-//! most. If a rule that lets its label wait has no room, the slot goes back; one task per key then listens for when it is
-//! worth asking again.
+//! A request that was granted a slot and has to ask does so while it holds the slot, for one time limit of the store at most. If a rule
+//! that lets its label wait has no room, the slot goes back; one task per key then listens for when it is worth asking again.
 
 use std::{
     collections::{HashMap, VecDeque},

@@ -1,9 +1,8 @@
 //! Noting when the store that counts shared rules goes down, and when it is back.
 //!
-//! The store calls no code of ours; it is asked for its health. So the first look notes the change: by a request that
-//! asked the store, by a reader of the handle, or by the driver, once a second. A store that [fails](Health::Failing)
-//! now and then is noted by the driver alone, so that single failures among many answers don't push other entries out
-//! of the journal.
+//! The store calls no code of ours; it is asked for its health. So the first look notes the change: by a request that asked the store, by a
+//! reader of the handle, or by the driver, once a second. A store that [fails](Health::Failing) now and then is noted by the driver alone,
+//! so that single failures among many answers don't push other entries out of the journal.
 
 use std::{sync::atomic::Ordering, time::Duration};
 

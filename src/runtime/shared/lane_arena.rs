@@ -1,9 +1,8 @@
 //! The memory that lent slots are in.
 //!
-//! A request on a lent slot has to find its lane when it leaves, and a count of references to the handle would cost it
-//! two atomic instructions more: as much as the slot itself. So lanes are never freed. When the last clone of a handle is
-//! dropped, its lanes wait for the next handle that is built with as many partitions and lanes. There are as many arenas as there
-//! ever were handles at a time.
+//! A request on a lent slot has to find its lane when it leaves, and a count of references to the handle would cost it two atomic
+//! instructions more: as much as the slot itself. So lanes are never freed. When the last clone of a handle is dropped, its lanes wait for
+//! the next handle that is built with as many partitions and lanes. There are as many arenas as there ever were handles at a time.
 
 use std::sync::{
     Arc, Mutex, Weak,

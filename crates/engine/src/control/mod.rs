@@ -194,7 +194,7 @@ impl Controller {
         let Self { pauses, law, outlasting, .. } = self;
         pauses.learn(sample, was_answered, || {
             let state = catch_unwind(AssertUnwindSafe(|| law.state())).ok()?;
-            // A limit that never moves is as it was set. Of a law that tells no bounds it is not known what is least.
+            // A limit that never moves is as it was set; that of a law without bounds has no least; half of a limit shows what brings nothing.
             let (min, _) = state.bounds().filter(|(min, max)| min < max && state.reference() != Reference::Nothing)?;
             let in_force = in_force.saturating_sub(*outlasting);
             let is_least = in_force <= min.max(1);

@@ -136,20 +136,15 @@ mod tests {
     }
 
     #[test]
-    fn above_the_least_limit_a_pause_takes_four_rounds_and_there_is_none_where_a_third_is_answered() {
+    fn there_is_no_pause_of_a_law_that_has_none_nor_where_a_third_is_answered() {
         let mut pauses = Pauses::default();
         let sample = Sample::new(at(0), Duration::from_secs(1), 1, LATE);
         assert!((0..100).all(|_| pauses.learn(&sample, false, || None).is_none()));
         assert_eq!(
-            pauses.learn(&Sample { rtt: None, ..sample.clone() }, false, || Some((1, true))),
+            pauses.learn(&Sample { rtt: None, ..sample }, false, || Some((1, true))),
             None,
             "it says nothing of the server"
         );
-        let above = [2, 8, 20, 100].map(|limit| {
-            let mut pauses = Pauses::default();
-            (1..500).find(|_| pauses.learn(&sample, false, || Some((limit, false))).is_some())
-        });
-        assert_eq!(above, [32, 32, 80, 400].map(Some));
         // Of so many requests one is answered: after so many a limit that can't go below `least` pauses.
         for (least, answered, expected) in
             [(20, 3, None), (20, 4, Some(71)), (20, 400, Some(20)), (1_000, 9, Some(44)), (1_000, 400, Some(32))]

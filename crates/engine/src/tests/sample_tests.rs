@@ -237,3 +237,21 @@ fn an_answer_and_a_mode_end_a_pause_and_a_fixed_limit_has_none() {
         "this partition has a slot of its own"
     );
 }
+
+/// The control: a law that looks at half of its limit cuts what brings nothing, and pauses at its least limit only.
+#[test]
+fn a_limit_that_comes_down_step_by_step_pauses_before_it_is_at_its_least() {
+    let paused_at = |law: Box<dyn LimitAlgorithm>| {
+        let mut engine = engine_of(law, vec![PartitionPlan::burst("default", WHOLE)]);
+        let paused = (1..200).find(|number| {
+            let mut slot = arrive(&mut engine, at(number * 5_000), at(number * 5_000 + 1_000)).unwrap();
+            engine.observe(at(number * 5_000 + 4_000), &mut slot, Outcome::Cancelled);
+            engine.finish(at(number * 5_000 + 4_000), &mut slot);
+            engine.is_paused()
+        });
+        (paused, engine.snapshot().limit)
+    };
+    let gradient = |initial| paused_at(Box::new(Gradient2::new().initial(initial).min(5)));
+    assert_eq!([20, 6].map(gradient), [(Some(80), 20), (Some(32), 6)], "four rounds, and no fewer than 32");
+    assert_eq!(paused_at(Box::new(TwoPoint::new())), (None, 20));
+}

@@ -9,9 +9,8 @@
 //! PREFIX:mark, PREFIX:probe              whether data was lost, and whether the server takes writes
 //! ```
 //!
-//! All keys of a namespace carry the same hash tag, so one script may decide over any of them in a Redis Cluster.
-//! Nothing but names goes into a key. A name is escaped, so that it can't pretend to be two. A long name, or each name
-//! if asked, is replaced by its hash.
+//! All keys of a namespace carry the same hash tag, so one script may decide over any of them in a Redis Cluster. Nothing but names goes
+//! into a key. A name is escaped, so that it can't pretend to be two. A long name, or each name if asked, is replaced by its hash.
 
 use std::{fmt, fmt::Write as _, sync::Arc};
 

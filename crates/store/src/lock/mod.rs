@@ -1,8 +1,7 @@
 //! The admission lock: one holder at a time per organisation, for a check-then-act of the caller's.
 //!
-//! Counting runs and then starting one races with other callers that do the same. Where the count is not a cap of this
-//! crate, the lock makes the two one step. A caller holds it as briefly as that takes, and it is not renewed unless
-//! asked.
+//! Counting runs and then starting one races with other callers that do the same. Where the count is not a cap of this crate, the lock
+//! makes the two one step. A caller holds it as briefly as that takes, and it is not renewed unless asked.
 
 mod guard;
 mod wait_stats;

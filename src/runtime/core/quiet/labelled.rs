@@ -1,9 +1,8 @@
 //! Lanes for requests that have a label and ask for nothing else.
 //!
-//! Slots that are lent to a label count as running for it and for its partition, so its cap holds under every race. A lane is for
-//! the requests of one label of one partition at a time. Labels that came lately get a lane when slots are lent; a lane
-//! that served no request since then is given to another label. So few labels that come often enter without the engine,
-//! and of many labels each asks it.
+//! Slots that are lent to a label count as running for it and for its partition, so its cap holds under every race. A lane is for the
+//! requests of one label of one partition at a time. Labels that came lately get a lane when slots are lent; a lane that served no request
+//! since then is given to another label. So few labels that come often enter without the engine, and of many labels each asks it.
 
 use std::sync::OnceLock;
 

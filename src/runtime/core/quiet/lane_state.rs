@@ -6,10 +6,9 @@
 //! bits   40..64  requests that have left, modulo 2^24
 //! ```
 //!
-//! A request enters with one `fetch_add` and leaves with another. What runs and what is free add up to what was lent,
-//! in any order: so no more requests run than slots were lent, without a look at any other number. A closed lane looks
-//! as if it had far too few free slots. So closing needs no second test, and a request that enters while the lane closes
-//! sees that in the value that its own `fetch_add` returns.
+//! A request enters with one `fetch_add` and leaves with another. What runs and what is free add up to what was lent, in any order: so no
+//! more requests run than slots were lent, without a look at any other number. A closed lane looks as if it had far too few free slots. So
+//! closing needs no second test, and a request that enters while the lane closes sees that in the value that its own `fetch_add` returns.
 //!
 //! The split of a count into a part for everyday use and an authority that calls it back is that of `percpu_ref` in Linux
 //! (`lib/percpu-refcount.c`).
