@@ -253,5 +253,5 @@ fn a_limit_that_comes_down_step_by_step_pauses_before_it_is_at_its_least() {
     };
     let gradient = |initial| paused_at(Box::new(Gradient2::new().initial(initial).min(5)));
     assert_eq!([20, 6].map(gradient), [(Some(80), 20), (Some(32), 6)], "four rounds, and no fewer than 32");
-    assert_eq!(paused_at(Box::new(TwoPoint::new())), (None, 20));
+    assert_eq!(paused_at(Box::new(TwoPoint::new().initial(20))), (None, 20));
 }
