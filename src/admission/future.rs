@@ -125,18 +125,23 @@ where
             match state.as_mut().project() {
                 StateProj::Running { future, context } => {
                     let inside = context.mark.enter();
-                    let result = future.poll(cx);
-                    context.mark.leave(inside);
-                    return Poll::Ready(match ready!(result) {
-                        Ok(mut response) => {
+                    // The result has no name: the response would be moved once more.
+                    return match future.poll(cx) {
+                        Poll::Ready(Ok(mut response)) => {
+                            drop(inside);
                             let guard = context.watch(&mut response);
-                            Ok(response.map(|body| AdmissionBody::new(body, guard)))
+                            Poll::Ready(Ok(response.map(|body| AdmissionBody::new(body, guard))))
                         }
-                        Err(error) => {
+                        Poll::Ready(Err(error)) => {
+                            drop(inside);
                             context.abandon();
-                            Err(error)
+                            Poll::Ready(Err(error))
                         }
-                    });
+                        Poll::Pending => {
+                            context.mark.leave(inside);
+                            Poll::Pending
+                        }
+                    };
                 }
                 StateProj::Done { result } => {
                     let Some(result) = result.take() else { panic!("`ResponseFuture` was polled after it was ready") };
