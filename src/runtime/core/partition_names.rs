@@ -53,7 +53,7 @@ impl PartitionNames {
 
     fn find(&self, name: &[u8]) -> PartitionId {
         let found = if self.names.len() <= FEW {
-            let found = self.names.iter().position(|known| known.as_bytes() == name);
+            let found = self.names.iter().position(|known| is_same(known.as_bytes(), name));
             found.and_then(PartitionId::from_index)
         } else {
             let found = self.sorted.binary_search_by(|&partition| self.names[partition.index()].as_bytes().cmp(name));
@@ -130,6 +130,13 @@ impl PartitionNames {
     }
 }
 
+/// Whether two names are the same. Most are short, and then no function is called.
+#[inline]
+fn is_same(one: &[u8], other: &[u8]) -> bool {
+    let ends = |name: &[u8]| Some((*name.first_chunk::<4>()?, *name.last_chunk::<4>()?));
+    one.len() == other.len() && ends(one) == ends(other) && (matches!(one.len(), 4..=8) || one == other)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -155,5 +162,18 @@ mod tests {
         let unknown = names.unknown();
         assert_eq!((unknown.len(), &*unknown[0]), (MOST_UNKNOWN, "glod"));
         assert!(unknown.iter().all(|name| name.len() <= LONGEST_UNKNOWN));
+    }
+
+    #[test]
+    fn names_are_the_same_if_all_of_their_bytes_are() {
+        for length in 0..20 {
+            let name = vec![b'a'; length];
+            assert!(is_same(&name, &name.clone()) && !is_same(&name, &vec![b'a'; length + 1]), "{length}");
+            for position in 0..length {
+                let mut other = name.clone();
+                other[position] = b'b';
+                assert!(!is_same(&name, &other), "{length} {position}");
+            }
+        }
     }
 }
