@@ -166,14 +166,11 @@ mod tests {
 
     #[test]
     fn names_are_the_same_if_all_of_their_bytes_are() {
-        for length in 0..20 {
+        for (length, position) in (0..20).flat_map(|length| (0..=length).map(move |position| (length, position))) {
             let name = vec![b'a'; length];
-            assert!(is_same(&name, &name.clone()) && !is_same(&name, &vec![b'a'; length + 1]), "{length}");
-            for position in 0..length {
-                let mut other = name.clone();
-                other[position] = b'b';
-                assert!(!is_same(&name, &other), "{length} {position}");
-            }
+            let mut other = name.clone();
+            other.splice(position..length.min(position + 1), [b'b']);
+            assert!(is_same(&name, &name.clone()) && !is_same(&name, &other), "{name:?} {other:?}");
         }
     }
 }

@@ -37,45 +37,26 @@ fn send(mut client: Client, path: &'static str) -> JoinHandle<()> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn streams_that_are_reset_while_they_wait_give_back_their_places() {
-    for stack in [Hyper, Axum, Tonic] {
+async fn requests_that_leave_while_they_wait_give_back_their_places() {
+    for (stack, version) in [(Hyper, H2), (Axum, H2), (Tonic, H2), (Hyper, H1), (Axum, H1)] {
         let (admission, probe) = (eight_run(), Probe::open());
         let server = stack.serve(&Ends::new(&probe), &admission).await;
         let held = hold(&admission, &probe);
         for _ in 0..ATTEMPTS / WAITERS {
-            let client = Client::connect(server.address, H2).await;
-            let streams: Vec<_> = (0..WAITERS).map(|_| send(client.share(), "/data")).collect();
-            eventually("all wait", || admission.snapshot().waiting == WAITERS).await;
-            // Not the connection: the streams, one by one.
-            for stream in streams {
-                stream.abort();
-                assert!(stream.await.unwrap_err().is_cancelled());
-            }
-            eventually("nobody waits", || admission.snapshot().waiting == 0).await;
-            assert!(!client.is_closed());
-        }
-        assert_eq!(admission.snapshot().partitions[0].cancelled_waiting, ATTEMPTS as u64);
-        drop(held);
-        at_rest(&admission, &probe).await;
-        assert_eq!((probe.started(), probe.arrived()), (0, (ATTEMPTS + LIMIT) as u64));
-        server.stop().await;
-    }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn http_1_connections_that_are_closed_while_they_wait_give_back_their_places() {
-    for stack in [Hyper, Axum] {
-        let (admission, probe) = (eight_run(), Probe::open());
-        let server = stack.serve(&Ends::new(&probe), &admission).await;
-        let held = hold(&admission, &probe);
-        for _ in 0..ATTEMPTS / WAITERS {
+            // One connection for all streams, which are reset one by one; in HTTP/1 each request has its own, which is closed.
+            let shared = Client::connect(server.address, H2).await;
             let mut waiters = Vec::new();
             for _ in 0..WAITERS {
-                waiters.push(send(Client::connect(server.address, H1).await, "/data"));
+                let client = if version == H1 { Client::connect(server.address, H1).await } else { shared.share() };
+                waiters.push(send(client, "/data"));
             }
             eventually("all wait", || admission.snapshot().waiting == WAITERS).await;
-            waiters.iter().for_each(JoinHandle::abort);
+            for waiter in waiters {
+                waiter.abort();
+                assert!(waiter.await.unwrap_err().is_cancelled());
+            }
             eventually("nobody waits", || admission.snapshot().waiting == 0).await;
+            assert!(!shared.is_closed());
         }
         assert_eq!(admission.snapshot().partitions[0].cancelled_waiting, ATTEMPTS as u64);
         drop(held);
