@@ -103,12 +103,9 @@ impl Reservation {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tests::at;
 
     const HOLD: Duration = Duration::from_millis(100);
-
-    fn at(millis: u64) -> Timestamp {
-        Timestamp::ZERO.after(Duration::from_millis(millis))
-    }
 
     #[test]
     fn refusals_alone_reserve_one() {

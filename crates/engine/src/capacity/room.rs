@@ -101,12 +101,9 @@ const fn most_beyond(share: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tests::at;
 
     const HOLD: Duration = Duration::from_millis(100);
-
-    fn at(millis: u64) -> Timestamp {
-        Timestamp::ZERO.after(Duration::from_millis(millis))
-    }
 
     #[test]
     fn half_of_a_service_time_of_waits_pays_for_a_request() {

@@ -88,15 +88,12 @@ impl Kind {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tests::at;
 
     const SECOND: Duration = Duration::from_secs(1);
 
     fn ms(millis: u64) -> Duration {
         Duration::from_millis(millis)
-    }
-
-    fn at(millis: u64) -> Timestamp {
-        Timestamp::ZERO.after(ms(millis))
     }
 
     fn kind(class: usize, partition: usize) -> (ClassId, PartitionId) {

@@ -186,6 +186,7 @@ impl Judge {
 mod tests {
     use super::*;
     use crate::Reason;
+    use crate::telemetry::at;
 
     const OPEN: HealthInputs = HealthInputs {
         binds: true,
@@ -197,10 +198,6 @@ mod tests {
         is_line_long: false,
         is_stuck: false,
     };
-
-    fn at(seconds: u64) -> Timestamp {
-        Timestamp::ZERO.after(Duration::from_secs(1_000 + seconds))
-    }
 
     fn last(admitted: u64, reason: Reason, rejected: u64) -> LastSeconds {
         let mut last = LastSeconds { seconds: 10.0, admitted, ..LastSeconds::default() };

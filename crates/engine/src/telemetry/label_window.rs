@@ -259,12 +259,9 @@ impl WindowsByLabel {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::telemetry::at;
 
     const NONE: fn(LabelId) -> LabelGauges = |_| LabelGauges { running: 0, waiting: 0, hold: Duration::ZERO };
-
-    fn at(seconds: u64) -> Timestamp {
-        Timestamp::ZERO.after(Duration::from_secs(1_000 + seconds))
-    }
 
     fn label(index: usize) -> LabelId {
         LabelId::from_index(u32::try_from(index).unwrap())

@@ -256,10 +256,7 @@ impl Recent {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn at(seconds: u64) -> Timestamp {
-        Timestamp::ZERO.after(Duration::from_secs(1_000 + seconds))
-    }
+    use crate::telemetry::at;
 
     fn counts(admitted: u64, rejected: &[(Reason, u64)]) -> Counts {
         let mut counts = Counts { admitted, ..Counts::default() };

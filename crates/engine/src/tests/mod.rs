@@ -18,6 +18,11 @@ use crate::{
     tokens::{Arrival, Ask, Refusal, Slot},
 };
 
+/// The moment so many milliseconds after the first.
+pub(crate) fn at(millis: u64) -> Timestamp {
+    Timestamp::from_nanos(millis * 1_000_000)
+}
+
 impl Engine {
     /// Like [`arrive_now`](Self::arrive_now), where no request has to ask a store.
     pub(crate) fn arrive_without_waiting(&mut self, now: Timestamp, ask: &Ask<'_>) -> Result<Slot, Refusal> {

@@ -8,6 +8,7 @@ use crate::{
     limit::{Aimd, Fixed, Limit},
     plan::{Bound, LabelPlan, Mode, PartitionPlan, Places, Plan},
     shares::WHOLE,
+    tests::at,
 };
 
 fn plan(limit: impl Into<Limit>, places: usize, labels: usize) -> Plan {
@@ -19,10 +20,6 @@ fn plan(limit: impl Into<Limit>, places: usize, labels: usize) -> Plan {
 
 fn engine(plan: Plan, journal: usize) -> Engine {
     Engine::new(Plan { journal, ..plan })
-}
-
-fn at(millis: u64) -> Timestamp {
-    Timestamp::from_nanos(millis * 1_000_000)
 }
 
 fn ask<'a>(label: &'a str, run: Option<&'a str>) -> Ask<'a> {

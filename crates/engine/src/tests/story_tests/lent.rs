@@ -4,14 +4,11 @@ use std::{fmt::Write as _, num::NonZeroU32, time::Duration};
 
 use super::{assert_kept, plans};
 use crate::{
-    Arrival, Ask, Borrower, Engine, LabelId, Outcome, PartitionId, Reason, RequestSample, Settled, Slot, Timestamp,
+    Arrival, Ask, Borrower, Engine, LabelId, Outcome, PartitionId, Reason, RequestSample, Settled, Slot,
     limit::{LimitAlgorithm, LimitInputs, LimitState, Phase, Reference, Sample},
     plan::{Bound, PartitionMode, Places, Plan},
+    tests::at,
 };
-
-fn at(millis: u64) -> Timestamp {
-    Timestamp::ZERO.after(Duration::from_millis(millis))
-}
 
 const fn none() -> Bound {
     Bound { places: Places::Exactly(0), wait: None }
