@@ -15,7 +15,7 @@ use self::{pauses::Pauses, rtt_by_class::RttByClass, shadow_law::ShadowLaw};
 use crate::{
     Histogram, Reason, Timestamp,
     ids::ClassId,
-    limit::{LimitAlgorithm, LimitInputs, LimitState, Reference, Sample},
+    limit::{LimitAlgorithm, LimitInputs, LimitState, Phase, Reference, Sample},
     tokens::Marks,
 };
 
@@ -133,7 +133,7 @@ impl Controller {
     }
 
     fn with_outlasting(&self, limit: usize) -> usize {
-        let limit = limit.max(1);
+        let limit = self.pauses.bound(limit.max(1));
         limit.saturating_add(self.outlasting).min(self.law.max_limit().max(limit))
     }
 
@@ -172,7 +172,7 @@ impl Controller {
             self.panics += 1;
             return (samples.len(), Step::Panicked);
         };
-        let limit = if outlasting == 0 { limit.max(1) } else { self.with_outlasting(limit) };
+        let limit = if outlasting == 0 { self.pauses.bound(limit.max(1)) } else { self.with_outlasting(limit) };
         let before = self.samples;
         self.samples = before.wrapping_add(u32::try_from(learned).unwrap_or(u32::MAX));
         let step = if limit != in_force {
@@ -192,14 +192,18 @@ impl Controller {
     #[inline]
     pub(crate) fn pause(&mut self, sample: &Sample, was_answered: bool, in_force: usize) -> Option<Timestamp> {
         let Self { pauses, law, outlasting, .. } = self;
-        pauses.learn(sample, was_answered, || {
+        let until = pauses.learn(sample, was_answered, || {
             let state = catch_unwind(AssertUnwindSafe(|| law.state())).ok()?;
             // A limit that never moves is as it was set; that of a law without bounds has no least; half of a limit shows what brings nothing.
             let (min, _) = state.bounds().filter(|(min, max)| min < max && state.reference() != Reference::Nothing)?;
             let in_force = in_force.saturating_sub(*outlasting);
             let is_least = in_force <= min.max(1);
             (is_least || state.reference() != Reference::HalfLoad).then_some((in_force, is_least))
-        })
+        })?;
+        if pauses.most >= law.limit() {
+            pauses.most = 0;
+        }
+        Some(until)
     }
 
     /// Asks the law for the least time from one start to the next; zero where starts are not spread.
@@ -218,7 +222,8 @@ impl Controller {
     pub(crate) fn state(&self) -> (&'static str, LimitState, LimitInputs) {
         let law = &*self.law;
         let asked = catch_unwind(AssertUnwindSafe(|| (law.kind(), law.state(), law.inputs())));
-        asked.unwrap_or_default()
+        let (kind, state, inputs) = asked.unwrap_or_default();
+        (kind, if self.pauses.most == 0 { state } else { state.phase(Phase::Resuming) }, inputs)
     }
 
     /// Returns how often the law panicked.

@@ -5,8 +5,9 @@
 //! ever answered in time.
 //!
 //! So a law that is at its least limit, and whose requests all end late and without an answer, has no request start for a while: for as
-//! long as the late request held its slot, and twice as long and a bit with each further pause. After a pause as many requests start as the
-//! limit allows. The first answer in time ends the pauses.
+//! long as the late request held its slot, and twice as long and a bit with each further pause. After a pause a single request starts, and
+//! each answer in time lets one more run, until they are as many as the law says: so TCP begins anew after a timeout (RFC 5681, 3.1). The
+//! first answer in time ends the pauses. None is longer than so many answers that a single request in it is next to no load.
 //!
 //! A law that goes to its least limit step by step feeds the server on its way: for minutes, where a step takes a window. So it pauses
 //! above its least limit as well, after four rounds without an answer. A law that looks at half of its limit cuts what brings nothing
@@ -25,9 +26,11 @@ use crate::{Outcome, Timestamp, limit::Sample, nanos};
 /// many times, and no fewer than these.
 const ENOUGH: usize = 32;
 const ROUNDS: usize = 4;
-/// The longest pause is so many doublings of the first, and no longer than a minute: a stream may have held its slot for hours.
+/// The longest pause is so many doublings of the first, and no longer than a minute, as a stream may have held its slot for hours, or than so
+/// many answers.
 const DOUBLINGS: u32 = 6;
 const LONGEST: Duration = Duration::from_secs(60);
+const LONGEST_ANSWERS: u32 = 128;
 
 #[derive(Debug, Default)]
 pub(super) struct Pauses {
@@ -35,6 +38,8 @@ pub(super) struct Pauses {
     late: usize,
     /// Pauses since the last answer.
     in_a_row: u32,
+    /// Most requests that run since then; 0 once they may be as many as the law says.
+    pub(super) most: usize,
     /// When the last of them began: a request that started before says nothing about it.
     since: Timestamp,
     /// Mean time of an answer in nanoseconds.
@@ -42,8 +47,14 @@ pub(super) struct Pauses {
 }
 
 impl Pauses {
+    /// Returns the limit in force where the law says this one.
+    #[inline]
+    pub(super) const fn bound(&self, limit: usize) -> usize {
+        if self.most == 0 || limit < self.most { limit } else { self.most }
+    }
+
     /// Takes a sample, of a request that was answered, in time or not, or that was not; `limit` returns the limit in force of a law that pauses,
-    /// and whether that is its least. Returns until when no request starts, if that changes: `NEVER`, if requests start again.
+    /// and whether that is its least. Returns until when no request starts, if that or the [bound](Self::bound) changes: `NEVER`, if requests start.
     #[inline]
     pub(super) fn learn(
         &mut self,
@@ -58,13 +69,10 @@ impl Pauses {
         let rtt = nanos(rtt);
         self.usual = if self.usual == 0 { rtt } else { self.usual - self.usual / 16 + rtt / 16 };
         self.late = self.late.saturating_sub(2);
-        if self.in_a_row == 0 { None } else { self.end() }
-    }
-
-    #[cold]
-    fn end(&mut self) -> Option<Timestamp> {
-        (self.late, self.in_a_row) = (0, 0);
-        Some(Timestamp::NEVER)
+        (self.most > 0).then(|| {
+            (self.late, self.in_a_row, self.most) = (0, 0, self.most + 1);
+            Timestamp::NEVER
+        })
     }
 
     #[cold]
@@ -79,25 +87,25 @@ impl Pauses {
         }
         self.late = self.late.saturating_add(1);
         let (limit, is_least) = limit()?;
-        let enough = if is_least { limit.min(ENOUGH) } else { limit.saturating_mul(ROUNDS).max(ENOUGH) };
+        let enough =
+            if is_least || self.most > 0 { limit.min(ENOUGH) } else { limit.saturating_mul(ROUNDS).max(ENOUGH) };
         if self.late < enough {
             return None;
         }
         self.in_a_row = (self.in_a_row + 1).min(DOUBLINGS);
-        self.since = sample.end;
+        (self.since, self.most) = (sample.end, 1);
         // The round-trip time may be that of another class of work.
         let pause = sample.end.since(sample.start).saturating_mul((1 << self.in_a_row) - 1).min(LONGEST);
-        Some(sample.end.after(pause))
+        // How long answers take is not known where there was none.
+        let answers = if self.usual == 0 { LONGEST } else { Duration::from_nanos(self.usual) * LONGEST_ANSWERS };
+        Some(sample.end.after(pause.min(answers)))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn at(millis: u64) -> Timestamp {
-        Timestamp::ZERO.after(Duration::from_millis(millis))
-    }
+    use crate::tests::at;
 
     /// A request that starts at `start` and takes `millis`, where the limit is the least, of `least`.
     fn ends(pauses: &mut Pauses, start: u64, millis: u64, outcome: Outcome, least: usize) -> Option<Timestamp> {
@@ -118,6 +126,9 @@ mod tests {
         }
         let now = pauses.since.as_nanos() / 1_000_000;
         assert_eq!(ends(&mut pauses, now, 10, Outcome::Success, 1), Some(Timestamp::NEVER));
+        assert_eq!([1, 9].map(|limit| pauses.bound(limit)), [1, 2], "one more than one");
+        pauses.most = 0;
+        assert_eq!(pauses.bound(9), 9);
         assert_eq!(ends(&mut pauses, now, 10, Outcome::Success, 1), None);
         let too_late = Sample::new(at(now), Duration::from_secs(1), 1, LATE);
         assert_eq!(
@@ -130,8 +141,8 @@ mod tests {
         let late = Sample { rtt: Some(Duration::from_secs(900)), end: at(now + 20_000), ..late };
         assert_eq!(
             pauses.learn(&late, false, || Some((1, true))),
-            Some(at(now + 40_000)),
-            "as long as it held its slot"
+            Some(at(now + 21_280)),
+            "no longer than 128 answers, of 10 ms"
         );
     }
 

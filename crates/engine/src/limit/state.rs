@@ -65,6 +65,8 @@ pub enum Phase {
     Probing,
     /// The limit does not hold requests back, so the law can't tell what another limit would do.
     Idle,
+    /// After a pause, fewer requests run than the law says: the handle notes it, not the law.
+    Resuming,
 }
 
 impl LimitState {

@@ -11,7 +11,7 @@ use crate::{
     plan::{Bound, Mode, PartitionMode, PartitionPlan, Places, Plan},
     shares::WHOLE,
 };
-use crate::{Outcome, Timestamp};
+use crate::{Outcome, Timestamp, tests::at};
 
 /// A law that keeps its samples.
 #[derive(Clone, Debug, Default)]
@@ -35,10 +35,6 @@ fn engine(mode: PartitionMode, law: &Keeps) -> Engine {
 fn engine_of(law: Box<dyn LimitAlgorithm>, partitions: Vec<PartitionPlan>) -> Engine {
     let none = || Bound { places: Places::Exactly(0), wait: None };
     Engine::new(Plan::plain(law, partitions, none(), none()))
-}
-
-fn at(millis: u64) -> Timestamp {
-    Timestamp::ZERO.after(Duration::from_millis(millis))
 }
 
 fn arrive(engine: &mut Engine, now: Timestamp, deadline: Timestamp) -> Option<Slot> {
@@ -252,6 +248,26 @@ fn a_limit_that_comes_down_step_by_step_pauses_before_it_is_at_its_least() {
         (paused, engine.snapshot().limit)
     };
     let gradient = |initial| paused_at(Box::new(Gradient2::new().initial(initial).min(5)));
-    assert_eq!([20, 6].map(gradient), [(Some(80), 20), (Some(32), 6)], "four rounds, and no fewer than 32");
+    assert_eq!([20, 6].map(gradient), [(Some(80), 1), (Some(32), 1)], "four rounds, and no fewer than 32");
     assert_eq!(paused_at(Box::new(TwoPoint::new().initial(20))), (None, 20));
+}
+
+#[test]
+fn after_a_pause_each_answer_in_time_lets_one_more_request_run() {
+    let mut engine = after_a_late_request(Least(3, 9), PartitionMode::Burst, 0);
+    let end = |engine: &mut Engine, now, mut slot, outcome| {
+        engine.observe(now, &mut slot, outcome);
+        engine.finish(now, &mut slot);
+    };
+    let late = [(); 2].map(|()| arrive(&mut engine, at(5_000), Timestamp::NEVER).unwrap());
+    late.into_iter().for_each(|slot| end(&mut engine, at(10_000), slot, Outcome::Cancelled));
+    assert!(engine.is_paused());
+    let limits = [1, 2, 3, 4].map(|second| {
+        let now = at(60_000 + second * 1_000);
+        let running: Vec<_> = std::iter::from_fn(|| arrive(&mut engine, now, Timestamp::NEVER)).collect();
+        let (snapshot, count) = (engine.snapshot(), running.len());
+        running.into_iter().for_each(|slot| end(&mut engine, at(60_500 + second * 1_000), slot, Outcome::Success));
+        (snapshot.limit, count, &*snapshot.limit_state.state == "resuming")
+    });
+    assert_eq!(limits, [(1, 1, true), (2, 2, true), (3, 3, false), (3, 3, false)], "no more than the law says");
 }

@@ -225,6 +225,7 @@ impl Engine {
     fn go_on_after(&mut self, sample: &Sample, was_answered: bool, has_ended: bool) {
         if let Some(until) = self.controller.pause(sample, was_answered, self.capacity.limit()) {
             self.capacity.pause(until);
+            self.capacity.resize(self.controller.limit());
             if until == Timestamp::NEVER {
                 self.dispatch(sample.end);
             }

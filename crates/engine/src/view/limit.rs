@@ -18,7 +18,7 @@ pub struct LimitSnapshot {
     pub sentence: String,
     /// Name of the law, such as `aimd` or `fixed`; the name of its type for a law that tells no name.
     pub law: String,
-    /// What the limit does: `fixed`, `paused` (all that the least limit allows ended late and without an answer, and no request starts for a while), `probing`, `too_little_load` (the law can't tell what another limit would do),
+    /// What the limit does: `fixed`, `paused` (all that the least limit allows ended late and without an answer, and no request starts for a while), `resuming` (after that, one more request runs with each answer in time), `probing`, `too_little_load` (the law can't tell what another limit would do),
     /// `at_maximum`, `at_minimum`, `growing` or `backing_off` (moved in the last ten seconds), or `steady`.
     #[cfg_attr(feature = "schema", schemars(extend("enum" = Self::STATES)))]
     pub state: Cow<'static, str>,
@@ -72,9 +72,10 @@ const LATELY: Duration = Duration::from_secs(10);
 
 impl LimitSnapshot {
     /// All words that `state` may be.
-    pub const STATES: [&'static str; 9] = [
+    pub const STATES: [&'static str; 10] = [
         "fixed",
         "paused",
+        "resuming",
         "probing",
         "too_little_load",
         "at_maximum",
@@ -103,6 +104,7 @@ impl Engine {
         let state = match (law.present_phase(), at_bound, lately) {
             _ if is_fixed => "fixed",
             _ if self.capacity.is_paused() => "paused",
+            (Phase::Resuming, ..) => "resuming",
             (Phase::Probing, ..) => "probing",
             (Phase::Idle, ..) => "too_little_load",
             (_, Some("maximum"), _) => "at_maximum",
@@ -148,6 +150,7 @@ fn sentence(limit: usize, it: &LimitSnapshot) -> String {
     let state = match (&*it.state, it.at_bound.as_deref()) {
         ("fixed", _) => return format!("limit {limit}: fixed by the settings, no law moves it"),
         ("paused", _) => "no request starts for a while, since none that it allows is answered".to_owned(),
+        ("resuming", _) => "after a pause, one more request runs with each answer in time".to_owned(),
         ("probing", _) => "lowered for a moment to measure with less load".to_owned(),
         ("too_little_load", Some(bound)) => {
             format!("at its {bound}, and too little load to tell whether that is right")
