@@ -76,8 +76,8 @@ impl PartitionFlows {
         let served = &mut self.served[level.index()];
         *served = (*served).max(start);
         self.passed_over[level.index()] = 0;
-        for (passed_over, &waiting) in self.passed_over.iter_mut().zip(&self.waiting).skip(level.index() + 1) {
-            *passed_over = passed_over.saturating_add(u32::from(waiting > 0));
+        for below in level.index() + 1..Level::COUNT {
+            self.passed_over[below] = self.passed_over[below].saturating_add(u32::from(self.waiting[below] > 0));
         }
     }
 
