@@ -25,7 +25,7 @@ use self::flow::{Flow, PartitionFlows};
 use super::slab::{List, Waiters};
 use crate::{
     ids::{FlowKey, Key, LabelId},
-    tokens::{FlowTag, STRIDE, Stage},
+    tokens::{FlowTag, STRIDE, Stage, Waiter},
 };
 
 /// All waiters.
@@ -104,6 +104,7 @@ impl FairQueue {
     pub(crate) fn enlist(&mut self, key: Key, stage: Stage, flow_tag: FlowTag, push: fn(&mut Waiters, &mut List, Key)) {
         let flow_key = self.waiters.get(key).flow_key();
         let number = self.numbers.get(&flow_key).copied().unwrap_or_else(|| self.begin(flow_key, flow_tag));
+        self.waiters.set_flow(key, number);
         let flow = &mut self.flows[number as usize];
         let line = &mut self.lines[flow_key.partition.index()];
         if stage == Stage::Line {
@@ -126,10 +127,10 @@ impl FairQueue {
     /// Takes a waiter out of the line or the gate, and gives its flow its turn if the waiter `is_served`. Returns the start tag of
     /// the flow, if it ends with the waiter.
     pub(crate) fn leave(&mut self, key: Key, is_served: bool) -> Option<u64> {
-        let waiter = self.waiters.get(key);
-        let (flow_key, stage, sequence) = (waiter.flow_key(), waiter.stage, waiter.sequence);
-        let number = *self.numbers.get(&flow_key)?;
-        let flow = &mut self.flows[number as usize];
+        let &Waiter { stage, sequence, .. } = self.waiters.get(key);
+        let number = self.waiters.flow(key);
+        let flow = self.flows.get_mut(number as usize)?;
+        let flow_key = flow.key;
         let line = &mut self.lines[flow_key.partition.index()];
         match stage {
             Stage::Line => {
