@@ -4,7 +4,7 @@ use std::{
     future::Future,
     pin::Pin,
     sync::Arc,
-    task::{Context, Poll, ready},
+    task::{Context, Poll, Waker, ready},
     time::Duration,
 };
 
@@ -40,6 +40,8 @@ enum Look {
     Answered(Result<SlotRef, Rejection>),
     HasToAsk(Arc<SharedRules>),
     Waits,
+    /// It waits, and its waker is to be registered.
+    NeedsWaker,
 }
 
 impl<H: AsShared> Waiting<H> {
@@ -66,18 +68,22 @@ impl<H: AsShared> Waiting<H> {
         place
     }
 
-    /// Looks whether the waiter's turn has come.
-    fn look(&self, cx: &mut Context<'_>) -> Look {
+    /// Looks whether the waiter's turn has come. Mostly it has, so that only those that wait on bring a waker: it is cloned before
+    /// the lock and, where it is not registered, dropped after it.
+    fn look(&self, cx: &mut Context<'_>, mut waker: Option<Waker>) -> Look {
         let place = self.place();
         let shared = self.handle.shared();
-        // Cloned before the lock and, where it is not registered, dropped after it.
-        let mut waker = Some(cx.waker().clone());
+        let mut is_registered = true;
         let (look, replaced) = shared.with_engine(|state, time| {
             if let Some(rules) = state.engine.has_to_ask_for(place) {
                 return (Ok(rules), state.wakers.unregister(place.key()));
             }
             let answer = state.claim(time.now(), place).map_ok(|slot| state.keep(slot));
             let dropped = match answer {
+                Poll::Pending if waker.is_none() => {
+                    is_registered = state.wakers.knows(place.key(), cx.waker());
+                    None
+                }
                 Poll::Pending => waker.take().and_then(|waker| state.wakers.register(place.key(), waker)),
                 Poll::Ready(_) => state.wakers.unregister(place.key()),
             };
@@ -88,6 +94,7 @@ impl<H: AsShared> Waiting<H> {
         discard(replaced);
         match look {
             Ok(rules) => Look::HasToAsk(rules),
+            Err(Poll::Pending) if !is_registered => Look::NeedsWaker,
             Err(Poll::Pending) => {
                 shared.drive_here();
                 Look::Waits
@@ -194,6 +201,7 @@ impl<H: AsShared + Clone + Unpin> Future for Waiting<H> {
     type Output = Result<SlotGuard, Rejection>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut waker = None;
         loop {
             if let Some(question) = &mut self.question {
                 let answer = ready!(question.poll(cx));
@@ -217,8 +225,9 @@ impl<H: AsShared + Clone + Unpin> Future for Waiting<H> {
                     Err(denied) => return Poll::Ready(Err(self.reject_without_store(denied.retry_after()))),
                 }
             }
-            match self.look(cx) {
+            match self.look(cx, waker.take()) {
                 Look::Waits => return Poll::Pending,
+                Look::NeedsWaker => waker = Some(cx.waker().clone()),
                 Look::Answered(answer) => {
                     self.place = None;
                     return Poll::Ready(answer.map(|slot| self.hold(slot)));

@@ -29,6 +29,11 @@ impl Wakers {
         remember(&mut self.waiters, key.index, waker)
     }
 
+    /// Whether a waiter is woken by this waker.
+    pub(in crate::runtime) fn knows(&self, key: Key, waker: &Waker) -> bool {
+        self.waiters.get(key.index as usize).is_some_and(|known| known.as_ref().is_some_and(|it| it.will_wake(waker)))
+    }
+
     /// Forgets the waker of a waiter.
     #[must_use]
     pub(in crate::runtime) fn unregister(&mut self, key: Key) -> Option<Waker> {
