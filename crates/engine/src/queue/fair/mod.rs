@@ -19,7 +19,10 @@ mod flow;
 mod order;
 mod ordered;
 
-use std::{collections::BTreeMap, ops::Bound};
+use std::{
+    collections::{BTreeMap, btree_map::Entry},
+    ops::Bound,
+};
 
 use self::flow::{Flow, PartitionFlows};
 use super::slab::{List, Waiters};
@@ -103,7 +106,15 @@ impl FairQueue {
     /// Puts a waiter at the gate, or in line to where it is to be `push`ed: to the end of its flow, or back to where it stood.
     pub(crate) fn enlist(&mut self, key: Key, stage: Stage, flow_tag: FlowTag, push: fn(&mut Waiters, &mut List, Key)) {
         let flow_key = self.waiters.get(key).flow_key();
-        let number = self.numbers.get(&flow_key).copied().unwrap_or_else(|| self.begin(flow_key, flow_tag));
+        let number = match self.numbers.entry(flow_key) {
+            Entry::Occupied(known) => *known.get(),
+            Entry::Vacant(place) => {
+                let unused = u32::try_from(self.flows.len()).unwrap_or(u32::MAX);
+                let number = *place.insert(self.free.pop().unwrap_or(unused));
+                self.begin(number, flow_key, flow_tag);
+                number
+            }
+        };
         self.waiters.set_flow(key, number);
         let flow = &mut self.flows[number as usize];
         let line = &mut self.lines[flow_key.partition.index()];
@@ -191,7 +202,7 @@ impl FairQueue {
         }
     }
 
-    fn begin(&mut self, key: FlowKey, flow_tag: FlowTag) -> u32 {
+    fn begin(&mut self, number: u32, key: FlowKey, flow_tag: FlowTag) {
         self.stamp += 1;
         let line = &mut self.lines[key.partition.index()];
         let stride = STRIDE / u64::from(flow_tag.weight);
@@ -205,17 +216,14 @@ impl FairQueue {
             stamp: self.stamp,
             throttled: flow_tag.throttled,
         };
-        let number = self.free.pop().unwrap_or_else(|| {
-            self.flows.push(flow);
-            u32::try_from(self.flows.len() - 1).unwrap_or(u32::MAX)
-        });
-        self.flows[number as usize] = flow;
-        self.numbers.insert(key, number);
+        match self.flows.get_mut(number as usize) {
+            Some(ended) => *ended = flow,
+            None => self.flows.push(flow),
+        }
         if !flow.throttled {
             line.ready.insert(flow.turn(number));
             line.weights[key.level.index()] += u64::from(flow.weight);
         }
-        number
     }
 
     fn end(&mut self, number: u32) -> u64 {
