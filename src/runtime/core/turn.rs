@@ -81,9 +81,9 @@ impl Core {
         let answer = step(&mut state, &self.time);
         state.close_row();
         state.lend(self.lanes);
-        let earlier = state.next_wakeup() < state.schedule.armed;
-        if earlier || state.engine.has_notices() || state.engine.is_closed() {
-            self.tell(state, earlier);
+        let next = state.next_wakeup();
+        if next < state.schedule.armed || state.engine.has_notices() || state.engine.is_closed() {
+            self.tell(state, next);
         }
         answer
     }
@@ -159,11 +159,9 @@ impl Core {
     }
 
     /// Wakes the waiters whose wait ended, never under the lock: the first of them without an array and a second lock.
-    fn tell(&self, mut state: MutexGuard<'_, State>, earlier: bool) {
-        let next = state.next_wakeup();
-        if earlier {
-            state.schedule.armed = next;
-        }
+    fn tell(&self, mut state: MutexGuard<'_, State>, next: Timestamp) {
+        let earlier = next < state.schedule.armed;
+        state.schedule.armed = state.schedule.armed.min(next);
         let first = state.take_waker();
         let is_more = state.engine.has_notices() || state.engine.is_drained();
         drop(state);
