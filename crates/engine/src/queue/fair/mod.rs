@@ -177,11 +177,15 @@ impl FairQueue {
     }
 
     /// Puts a flow where the arrival of its first waiter belongs, if that is the order.
+    #[inline]
     fn follow_arrivals(&mut self, number: u32) {
-        let flow = &self.flows[number as usize];
-        if !self.by_arrival {
-            return;
+        if self.by_arrival {
+            self.follow_first_arrival(number);
         }
+    }
+
+    fn follow_first_arrival(&mut self, number: u32) {
+        let flow = &self.flows[number as usize];
         let oldest = self.waiters.front(flow.line).or_else(|| self.waiters.front(flow.gate));
         let start = oldest.map_or(flow.start, |oldest| self.waiters.get(oldest).sequence);
         self.requeue(number, |flow, _| flow.start = start);
