@@ -211,11 +211,12 @@ impl Future for Admit {
         else {
             panic!("`Admit` was polled after it was ready");
         };
-        let ticket = ticket.as_deref().unwrap_or(&BLANK);
-        if let Some(permit) = SlotGuard::enter(&shared, partition, Some(ticket)) {
+        let set = ticket.as_deref();
+        let ticket = set.unwrap_or(&BLANK);
+        if let Some(permit) = SlotGuard::enter(&shared, partition, set) {
             return Poll::Ready(Ok(Permit::new(permit)));
         }
-        if let Some(refusal) = shared.standing_refusal(partition, Some(ticket)) {
+        if let Some(refusal) = shared.standing_refusal(partition, set) {
             return Poll::Ready(Err(shared.turn_away(refusal, ticket.remaining(), None)));
         }
         // Cloned before the lock and, where no waiter takes it, dropped after it.
