@@ -181,7 +181,7 @@ impl Engine {
     }
 
     /// Returns the token of a slot that was taken.
-    #[inline]
+    #[inline(always)]
     pub(super) fn slot(&mut self, now: Timestamp, class: ClassId, holder: Holder, in_flight: u32) -> Slot {
         let telemetry = &self.telemetry;
         let ttl = self.slot_ttl.issue(now, holder, || telemetry.label_metrics_of(holder.label));
