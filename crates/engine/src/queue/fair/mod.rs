@@ -92,12 +92,12 @@ impl FairQueue {
                 let weights = &mut line.weights[level.index()];
                 *weights = *weights - u64::from(flow.weight) + u64::from(weight);
             }
-            flow.weight = weight;
+            (flow.weight, flow.stride) = (weight, STRIDE / u64::from(weight));
             line.note_length(flow, number, before);
             if !self.by_arrival {
                 self.requeue(number, |flow, line| {
                     let served = line.served[flow.key.level.index()];
-                    flow.start = flow.start.clamp(served, served + STRIDE / u64::from(flow.weight));
+                    flow.start = flow.start.clamp(served, served + flow.stride);
                 });
             }
         }
@@ -161,7 +161,7 @@ impl FairQueue {
             Stage::Granted { .. } | Stage::Refused(_) => return None,
         }
         line.waiting[flow_key.level.index()] -= usize::from(!flow.throttled);
-        let turn = if is_served && !self.by_arrival { STRIDE / u64::from(flow.weight) } else { 0 };
+        let turn = if is_served && !self.by_arrival { flow.stride } else { 0 };
         if is_served {
             self.stamp += 1;
             line.note_turn(flow_key.level, flow.start);
@@ -216,6 +216,7 @@ impl FairQueue {
             line: List::default(),
             gate: List::default(),
             weight: flow_tag.weight,
+            stride,
             start: flow_tag.start.clamp(served, served + stride),
             stamp: self.stamp,
             throttled: flow_tag.throttled,
@@ -264,9 +265,8 @@ impl FairQueue {
             self.requeue(number, |flow, line| {
                 if flow.throttled && !throttled {
                     // The flow owes nothing for the turns that it could not take, and nothing is owed to it for them.
-                    let stride = STRIDE / u64::from(flow.weight);
                     let served = line.served[flow.key.level.index()];
-                    flow.start = flow.start.clamp(served, served + stride);
+                    flow.start = flow.start.clamp(served, served + flow.stride);
                 }
                 flow.throttled = throttled;
             });
