@@ -87,7 +87,7 @@ impl Shared {
         if let Some(permit) = SlotGuard::enter(self, partition, Some(ticket)) {
             return Ok(Permit::new(permit));
         }
-        let answer = self.ask(partition, ticket, |state, now, ask| state.arrive_now(now, ask, ticket));
+        let answer = self.ask(partition, ticket, false, |state, now, ask| state.arrive_now(now, ask, ticket));
         match answer {
             Arrived::Admit(slot) => Ok(Permit::new(SlotGuard::admitted(Arc::clone(self), slot, None))),
             Arrived::Enter(slot) => Ok(Permit::new(SlotGuard::lent(self, partition, ticket.remaining(), slot))),
@@ -108,7 +108,7 @@ impl Shared {
 
     /// Lets a request arrive that waits if it has to. A waiter takes the waker: no further turn is needed for that.
     fn arrive(self: &Arc<Self>, partition: PartitionId, ticket: &Ticket<'_>, waker: &mut Option<Waker>) -> Arrived {
-        self.ask(partition, ticket, |state, now, ask| {
+        self.ask(partition, ticket, waker.is_some(), |state, now, ask| {
             let arrival = state.arrive(now, ask, ticket);
             if let Arrival::Wait(place) = &arrival
                 && let Some(waiter) = waker.take()
@@ -119,11 +119,13 @@ impl Shared {
         })
     }
 
-    /// Brings a ticket before the engine, in one turn; a request of a label that slots are lent to needs none.
+    /// Brings a ticket before the engine, in one turn; a request of a label that slots are lent to needs none. Where a waiter
+    /// `registers` its waker in that turn, its runtime has a driver then.
     fn ask(
         self: &Arc<Self>,
         partition: PartitionId,
         ticket: &Ticket<'_>,
+        registers: bool,
         answer: impl FnOnce(&mut State, Timestamp, &Ask<'_>) -> Arrival,
     ) -> Arrived {
         let subject = match ticket.label_key() {
@@ -156,6 +158,8 @@ impl Shared {
         });
         if is_stale {
             self.drive_again();
+        } else if registers && matches!(answer, Arrived::Wait(_)) {
+            self.drive_here();
         }
         answer
     }
@@ -230,7 +234,6 @@ impl Future for Admit {
             }
             Arrived::Reject(refusal) => return Poll::Ready(Err(shared.turn_away(refusal, ticket.remaining(), None))),
             Arrived::Wait(place) => {
-                shared.drive_here();
                 self.state = AdmitState::Waiting(Waiting::new(shared, place, ticket.remaining()));
                 return Poll::Pending;
             }
