@@ -54,7 +54,7 @@ impl<H: AsShared + Clone + Unpin> Entry<H> {
                 Err(waiting) => Self::Wait(waiting),
             },
             Arrived::Reject(refusal) => Self::Reject(shared.turn_away(refusal, ticket.remaining(), None)),
-            Arrived::Wait(place) => Self::Wait(Waiting::new(handle.clone(), place, ticket.remaining())),
+            Arrived::Wait(place) => Self::Wait(Waiting::new(handle.clone(), place, ticket.remaining(), false)),
         }
     }
 }
@@ -234,7 +234,7 @@ impl Future for Admit {
             }
             Arrived::Reject(refusal) => return Poll::Ready(Err(shared.turn_away(refusal, ticket.remaining(), None))),
             Arrived::Wait(place) => {
-                self.state = AdmitState::Waiting(Waiting::new(shared, place, ticket.remaining()));
+                self.state = AdmitState::Waiting(Waiting::new(shared, place, ticket.remaining(), true));
                 return Poll::Pending;
             }
             Arrived::Ask(place, rules) => match Waiting::ask(shared, place, rules, ticket.remaining()) {

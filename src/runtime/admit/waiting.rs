@@ -27,6 +27,8 @@ pub(crate) struct Waiting<H: AsShared> {
     handle: H,
     /// `None` once the waiter was answered.
     place: Option<Place>,
+    /// Whether a waker was registered that may still be the one to wake.
+    is_registered: bool,
     /// Question to the store while the waiter holds a slot.
     question: Option<Box<RemoteRequest>>,
     /// When the caller gives up, if it said so itself.
@@ -45,12 +47,12 @@ enum Look {
 }
 
 impl<H: AsShared> Waiting<H> {
-    /// For a request whose caller waits for `timeout`, if it said so itself.
-    pub(in crate::runtime) fn new(handle: H, place: Place, timeout: Option<Duration>) -> Self {
+    /// For a request whose caller waits for `timeout`, if it said so itself, and whose waker `is_registered` or not.
+    pub(in crate::runtime) fn new(handle: H, place: Place, timeout: Option<Duration>, is_registered: bool) -> Self {
         let shared = handle.shared();
         let deadline = timeout.map_or(Timestamp::NEVER, |timeout| shared.time.now().after(timeout));
         let since = Since::now(shared);
-        Self { handle, place: Some(place), question: None, deadline, since }
+        Self { handle, place: Some(place), is_registered, question: None, deadline, since }
     }
 
     fn turn_away(&self, refusal: Refusal) -> Rejection {
@@ -68,8 +70,8 @@ impl<H: AsShared> Waiting<H> {
         place
     }
 
-    /// Looks whether the waiter's turn has come. Mostly it has, so that only those that wait on bring a waker: it is cloned before
-    /// the lock and, where it is not registered, dropped after it.
+    /// Looks whether the waiter's turn has come. Mostly it has, and it brings no waker where one was registered before. A waker is
+    /// cloned before the lock and, where it is not registered, dropped after it.
     fn look(&self, cx: &mut Context<'_>, mut waker: Option<Waker>) -> Look {
         let place = self.place();
         let shared = self.handle.shared();
@@ -113,7 +115,7 @@ impl<H: AsShared + Clone + Unpin> Waiting<H> {
         rules: Arc<SharedRules>,
         timeout: Option<Duration>,
     ) -> Result<SlotGuard, Self> {
-        let mut asking = Self::new(handle, place, timeout);
+        let mut asking = Self::new(handle, place, timeout, false);
         let limiter = asking.handle.shared().limiter.as_ref();
         if let Some(lease) = limiter.and_then(|limiter| limiter.take_here(&rules)) {
             return asking.admit(lease).map_err(|_| asking);
@@ -201,7 +203,6 @@ impl<H: AsShared + Clone + Unpin> Future for Waiting<H> {
     type Output = Result<SlotGuard, Rejection>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let mut waker = None;
         loop {
             if let Some(question) = &mut self.question {
                 let answer = ready!(question.poll(cx));
@@ -225,9 +226,10 @@ impl<H: AsShared + Clone + Unpin> Future for Waiting<H> {
                     Err(denied) => return Poll::Ready(Err(self.reject_without_store(denied.retry_after()))),
                 }
             }
-            match self.look(cx, waker.take()) {
+            let waker = (!std::mem::replace(&mut self.is_registered, true)).then(|| cx.waker().clone());
+            match self.look(cx, waker) {
                 Look::Waits => return Poll::Pending,
-                Look::NeedsWaker => waker = Some(cx.waker().clone()),
+                Look::NeedsWaker => self.is_registered = false,
                 Look::Answered(answer) => {
                     self.place = None;
                     return Poll::Ready(answer.map(|slot| self.hold(slot)));
