@@ -101,14 +101,9 @@ impl Waiters {
         entry
     }
 
-    /// Returns the flow in which a waiter stands.
-    pub(crate) fn flow(&self, key: Key) -> u32 {
-        self.entries[key.index as usize].links.flow
-    }
-
-    /// Notes in which flow a waiter stands.
-    pub(crate) fn set_flow(&mut self, key: Key, flow: u32) {
-        self.entry_mut(key).links.flow = flow;
+    /// Returns the flow in which a waiter stands, to be read or set.
+    pub(crate) fn flow_mut(&mut self, key: Key) -> &mut u32 {
+        &mut self.entry_mut(key).links.flow
     }
 
     pub(crate) fn key(&self, index: u32) -> Key {

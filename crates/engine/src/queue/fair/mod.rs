@@ -115,7 +115,7 @@ impl FairQueue {
                 number
             }
         };
-        self.waiters.set_flow(key, number);
+        *self.waiters.flow_mut(key) = number;
         let flow = &mut self.flows[number as usize];
         let line = &mut self.lines[flow_key.partition.index()];
         if stage == Stage::Line {
@@ -139,7 +139,7 @@ impl FairQueue {
     /// the flow, if it ends with the waiter.
     pub(crate) fn leave(&mut self, key: Key, is_served: bool) -> Option<u64> {
         let &Waiter { stage, sequence, .. } = self.waiters.get(key);
-        let number = self.waiters.flow(key);
+        let number = *self.waiters.flow_mut(key);
         let flow = self.flows.get_mut(number as usize)?;
         let flow_key = flow.key;
         let line = &mut self.lines[flow_key.partition.index()];
@@ -177,7 +177,6 @@ impl FairQueue {
     }
 
     /// Puts a flow where the arrival of its first waiter belongs, if that is the order.
-    #[inline]
     fn follow_arrivals(&mut self, number: u32) {
         if self.by_arrival {
             self.follow_first_arrival(number);
