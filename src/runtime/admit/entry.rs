@@ -72,7 +72,7 @@ impl Arrived {
     #[inline]
     fn of(arrival: Arrival, state: &mut State) -> Self {
         match arrival {
-            Arrival::Admit(slot) => Self::Admit(state.keep(slot)),
+            Arrival::Admit(slot) => Self::Admit(state.slots.keep(slot)),
             Arrival::Ask(place, rules) => Self::Ask(place, rules),
             Arrival::Reject(refusal) => Self::Reject(refusal),
             Arrival::Wait(place) => Self::Wait(place),

@@ -80,7 +80,7 @@ impl<H: AsShared> Waiting<H> {
             if let Some(rules) = state.engine.has_to_ask_for(place) {
                 return (Ok(rules), state.wakers.unregister(place.key()));
             }
-            let answer = state.claim(time.now(), place).map_ok(|slot| state.keep(slot));
+            let answer = state.claim(time.now(), place).map_ok(|slot| state.slots.keep(slot));
             let dropped = match answer {
                 Poll::Pending if waker.is_none() => {
                     is_registered = state.wakers.knows(place.key(), cx.waker());
@@ -138,8 +138,8 @@ impl<H: AsShared + Clone + Unpin> Waiting<H> {
     fn admit(&mut self, lease: Box<store::LeaseGuard>) -> Result<SlotGuard, Option<Rejection>> {
         let place = self.place();
         let shared = self.handle.shared();
-        let answer =
-            shared.with_engine(|state, time| state.engine.claim(time.now(), place).map_ok(|slot| state.keep(slot)));
+        let answer = shared
+            .with_engine(|state, time| state.engine.claim(time.now(), place).map_ok(|slot| state.slots.keep(slot)));
         match answer {
             Poll::Pending => Err(None),
             Poll::Ready(answer) => {

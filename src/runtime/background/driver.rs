@@ -71,7 +71,7 @@ async fn drive(mut stopped: Stopped) {
         #[cfg_attr(not(feature = "capture"), expect(unused_variables, reason = "for captures"))]
         let (look, ended, seen) = shared.with_engine(|state, time| {
             let now = time.now();
-            (state.look(time, now, &seat), state.take_ended_along(), (now, state.engine.health()))
+            (state.look(time, now, &seat), state.abandoned.take_ended_along(), (now, state.engine.health()))
         });
         ended.into_iter().for_each(|along| discard(Some(along)));
         if look.publishes {
