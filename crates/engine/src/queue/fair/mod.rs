@@ -141,8 +141,7 @@ impl FairQueue {
         let &Waiter { stage, sequence, .. } = self.waiters.get(key);
         let number = *self.waiters.flow_mut(key);
         let flow = self.flows.get_mut(number as usize)?;
-        let flow_key = flow.key;
-        let line = &mut self.lines[flow_key.partition.index()];
+        let line = &mut self.lines[flow.key.partition.index()];
         match stage {
             Stage::Line => {
                 line.in_line -= 1;
@@ -160,11 +159,11 @@ impl FairQueue {
             }
             Stage::Granted { .. } | Stage::Refused(_) => return None,
         }
-        line.waiting[flow_key.level.index()] -= usize::from(!flow.throttled);
+        line.waiting[flow.key.level.index()] -= usize::from(!flow.throttled);
         let turn = if is_served && !self.by_arrival { flow.stride } else { 0 };
         if is_served {
             self.stamp += 1;
-            line.note_turn(flow_key.level, flow.start);
+            line.note_turn(flow.key.level, flow.start);
         }
         if flow.line.len() + flow.gate.len() == 0 {
             return Some(self.end(number) + turn);
@@ -177,6 +176,7 @@ impl FairQueue {
     }
 
     /// Puts a flow where the arrival of its first waiter belongs, if that is the order.
+    #[inline]
     fn follow_arrivals(&mut self, number: u32) {
         if self.by_arrival {
             self.follow_first_arrival(number);
