@@ -110,11 +110,10 @@ impl FairQueue {
     pub(crate) fn victim(&self, key: FlowKey, weight: u32) -> Option<Key> {
         let line = &self.lines[key.partition.index()];
         let longest = self.flow(line.longest()?);
-        let (level, length) = (longest.key.level, longest.length());
         let own = self.numbers.get(&key).map_or(0, |&own| self.flow(own).line.len());
         let own = (own as u64 + 1) * (STRIDE / u64::from(weight));
-        let uses_more = level == key.level && length > own && !self.by_arrival;
-        (level > key.level || uses_more).then_some(())?;
+        let uses_more = longest.key.level == key.level && longest.length() > own && !self.by_arrival;
+        (longest.key.level > key.level || uses_more).then_some(())?;
         self.least_important(key.partition)
     }
 
