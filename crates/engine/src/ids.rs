@@ -116,7 +116,7 @@ impl Level {
 
     /// Returns the levels of requests that are less important, the most important ones of these first.
     pub(crate) fn below(self) -> impl Iterator<Item = Self> {
-        Criticality::ALL.into_iter().map(Self::of).skip(self.index() + 1)
+        (self.0 + 1..Self::COUNT as u8).map(Self)
     }
 }
 

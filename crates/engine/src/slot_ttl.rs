@@ -45,7 +45,7 @@ impl SlotTtl {
     }
 
     /// Notes that a slot was handed out, if slots expire.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn issue(&mut self, now: Timestamp, holder: Holder, metrics: impl FnOnce() -> LabelMetricsId) -> TtlId {
         let Some(time) = self.time_to_live else { return TtlId::NONE };
         let id = self.free.pop().unwrap_or_else(|| {

@@ -15,13 +15,13 @@ pub const MISTAKES: &[Mistake] = &[
         edits: &[
             ("if let Arrival::Wait(place) = &arrival\n", "if !MADE && let Arrival::Wait(place) = &arrival\n"),
             (
-                "            Arrived::Wait(place) => {\n                shared.drive_here();",
+                "            Arrived::Wait(place) => {\n                self.state",
                 "            Arrived::Wait(place) => {
                 if MADE {
                     let waker = cx.waker().clone();
                     discard(shared.with_engine(|state, _| state.wakers.register(place.key(), waker)));
                 }
-                shared.drive_here();",
+                self.state",
             ),
         ],
     },

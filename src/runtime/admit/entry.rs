@@ -54,7 +54,7 @@ impl<H: AsShared + Clone + Unpin> Entry<H> {
                 Err(waiting) => Self::Wait(waiting),
             },
             Arrived::Reject(refusal) => Self::Reject(shared.turn_away(refusal, ticket.remaining(), None)),
-            Arrived::Wait(place) => Self::Wait(Waiting::new(handle.clone(), place, ticket.remaining())),
+            Arrived::Wait(place) => Self::Wait(Waiting::new(handle.clone(), place, ticket.remaining(), false)),
         }
     }
 }
@@ -72,7 +72,7 @@ impl Arrived {
     #[inline]
     fn of(arrival: Arrival, state: &mut State) -> Self {
         match arrival {
-            Arrival::Admit(slot) => Self::Admit(state.keep(slot)),
+            Arrival::Admit(slot) => Self::Admit(state.slots.keep(slot)),
             Arrival::Ask(place, rules) => Self::Ask(place, rules),
             Arrival::Reject(refusal) => Self::Reject(refusal),
             Arrival::Wait(place) => Self::Wait(place),
@@ -87,7 +87,7 @@ impl Shared {
         if let Some(permit) = SlotGuard::enter(self, partition, Some(ticket)) {
             return Ok(Permit::new(permit));
         }
-        let answer = self.ask(partition, ticket, |state, now, ask| state.arrive_now(now, ask, ticket));
+        let answer = self.ask(partition, ticket, false, |state, now, ask| state.arrive_now(now, ask, ticket));
         match answer {
             Arrived::Admit(slot) => Ok(Permit::new(SlotGuard::admitted(Arc::clone(self), slot, None))),
             Arrived::Enter(slot) => Ok(Permit::new(SlotGuard::lent(self, partition, ticket.remaining(), slot))),
@@ -108,7 +108,7 @@ impl Shared {
 
     /// Lets a request arrive that waits if it has to. A waiter takes the waker: no further turn is needed for that.
     fn arrive(self: &Arc<Self>, partition: PartitionId, ticket: &Ticket<'_>, waker: &mut Option<Waker>) -> Arrived {
-        self.ask(partition, ticket, |state, now, ask| {
+        self.ask(partition, ticket, waker.is_some(), |state, now, ask| {
             let arrival = state.arrive(now, ask, ticket);
             if let Arrival::Wait(place) = &arrival
                 && let Some(waiter) = waker.take()
@@ -119,11 +119,13 @@ impl Shared {
         })
     }
 
-    /// Brings a ticket before the engine, in one turn; a request of a label that slots are lent to needs none.
+    /// Brings a ticket before the engine, in one turn; a request of a label that slots are lent to needs none. Where a waiter
+    /// `registers` its waker in that turn, its runtime has a driver then.
     fn ask(
         self: &Arc<Self>,
         partition: PartitionId,
         ticket: &Ticket<'_>,
+        registers: bool,
         answer: impl FnOnce(&mut State, Timestamp, &Ask<'_>) -> Arrival,
     ) -> Arrived {
         let subject = match ticket.label_key() {
@@ -156,6 +158,8 @@ impl Shared {
         });
         if is_stale {
             self.drive_again();
+        } else if registers && matches!(answer, Arrived::Wait(_)) {
+            self.drive_here();
         }
         answer
     }
@@ -211,11 +215,12 @@ impl Future for Admit {
         else {
             panic!("`Admit` was polled after it was ready");
         };
-        let ticket = ticket.as_deref().unwrap_or(&BLANK);
-        if let Some(permit) = SlotGuard::enter(&shared, partition, Some(ticket)) {
+        let set = ticket.as_deref();
+        let ticket = set.unwrap_or(&BLANK);
+        if let Some(permit) = SlotGuard::enter(&shared, partition, set) {
             return Poll::Ready(Ok(Permit::new(permit)));
         }
-        if let Some(refusal) = shared.standing_refusal(partition, Some(ticket)) {
+        if let Some(refusal) = shared.standing_refusal(partition, set) {
             return Poll::Ready(Err(shared.turn_away(refusal, ticket.remaining(), None)));
         }
         // Cloned before the lock and, where no waiter takes it, dropped after it.
@@ -229,8 +234,7 @@ impl Future for Admit {
             }
             Arrived::Reject(refusal) => return Poll::Ready(Err(shared.turn_away(refusal, ticket.remaining(), None))),
             Arrived::Wait(place) => {
-                shared.drive_here();
-                self.state = AdmitState::Waiting(Waiting::new(shared, place, ticket.remaining()));
+                self.state = AdmitState::Waiting(Waiting::new(shared, place, ticket.remaining(), true));
                 return Poll::Pending;
             }
             Arrived::Ask(place, rules) => match Waiting::ask(shared, place, rules, ticket.remaining()) {

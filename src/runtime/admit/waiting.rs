@@ -4,7 +4,7 @@ use std::{
     future::Future,
     pin::Pin,
     sync::Arc,
-    task::{Context, Poll, ready},
+    task::{Context, Poll, Waker, ready},
     time::Duration,
 };
 
@@ -27,6 +27,8 @@ pub(crate) struct Waiting<H: AsShared> {
     handle: H,
     /// `None` once the waiter was answered.
     place: Option<Place>,
+    /// Whether a waker was registered that may still be the one to wake.
+    is_registered: bool,
     /// Question to the store while the waiter holds a slot.
     question: Option<Box<RemoteRequest>>,
     /// When the caller gives up, if it said so itself.
@@ -40,15 +42,17 @@ enum Look {
     Answered(Result<SlotRef, Rejection>),
     HasToAsk(Arc<SharedRules>),
     Waits,
+    /// It waits, and its waker is to be registered.
+    NeedsWaker,
 }
 
 impl<H: AsShared> Waiting<H> {
-    /// For a request whose caller waits for `timeout`, if it said so itself.
-    pub(in crate::runtime) fn new(handle: H, place: Place, timeout: Option<Duration>) -> Self {
+    /// For a request whose caller waits for `timeout`, if it said so itself, and whose waker `is_registered` or not.
+    pub(in crate::runtime) fn new(handle: H, place: Place, timeout: Option<Duration>, is_registered: bool) -> Self {
         let shared = handle.shared();
         let deadline = timeout.map_or(Timestamp::NEVER, |timeout| shared.time.now().after(timeout));
         let since = Since::now(shared);
-        Self { handle, place: Some(place), question: None, deadline, since }
+        Self { handle, place: Some(place), is_registered, question: None, deadline, since }
     }
 
     fn turn_away(&self, refusal: Refusal) -> Rejection {
@@ -66,18 +70,22 @@ impl<H: AsShared> Waiting<H> {
         place
     }
 
-    /// Looks whether the waiter's turn has come.
-    fn look(&self, cx: &mut Context<'_>) -> Look {
+    /// Looks whether the waiter's turn has come. Mostly it has, and it brings no waker where one was registered before. A waker is
+    /// cloned before the lock and, where it is not registered, dropped after it.
+    fn look(&self, cx: &mut Context<'_>, mut waker: Option<Waker>) -> Look {
         let place = self.place();
         let shared = self.handle.shared();
-        // Cloned before the lock and, where it is not registered, dropped after it.
-        let mut waker = Some(cx.waker().clone());
+        let mut is_registered = true;
         let (look, replaced) = shared.with_engine(|state, time| {
             if let Some(rules) = state.engine.has_to_ask_for(place) {
                 return (Ok(rules), state.wakers.unregister(place.key()));
             }
-            let answer = state.claim(time.now(), place).map_ok(|slot| state.keep(slot));
+            let answer = state.claim(time.now(), place).map_ok(|slot| state.slots.keep(slot));
             let dropped = match answer {
+                Poll::Pending if waker.is_none() => {
+                    is_registered = state.wakers.knows(place.key(), cx.waker());
+                    None
+                }
                 Poll::Pending => waker.take().and_then(|waker| state.wakers.register(place.key(), waker)),
                 Poll::Ready(_) => state.wakers.unregister(place.key()),
             };
@@ -88,6 +96,7 @@ impl<H: AsShared> Waiting<H> {
         discard(replaced);
         match look {
             Ok(rules) => Look::HasToAsk(rules),
+            Err(Poll::Pending) if !is_registered => Look::NeedsWaker,
             Err(Poll::Pending) => {
                 shared.drive_here();
                 Look::Waits
@@ -106,7 +115,7 @@ impl<H: AsShared + Clone + Unpin> Waiting<H> {
         rules: Arc<SharedRules>,
         timeout: Option<Duration>,
     ) -> Result<SlotGuard, Self> {
-        let mut asking = Self::new(handle, place, timeout);
+        let mut asking = Self::new(handle, place, timeout, false);
         let limiter = asking.handle.shared().limiter.as_ref();
         if let Some(lease) = limiter.and_then(|limiter| limiter.take_here(&rules)) {
             return asking.admit(lease).map_err(|_| asking);
@@ -129,8 +138,8 @@ impl<H: AsShared + Clone + Unpin> Waiting<H> {
     fn admit(&mut self, lease: Box<store::LeaseGuard>) -> Result<SlotGuard, Option<Rejection>> {
         let place = self.place();
         let shared = self.handle.shared();
-        let answer =
-            shared.with_engine(|state, time| state.engine.claim(time.now(), place).map_ok(|slot| state.keep(slot)));
+        let answer = shared
+            .with_engine(|state, time| state.engine.claim(time.now(), place).map_ok(|slot| state.slots.keep(slot)));
         match answer {
             Poll::Pending => Err(None),
             Poll::Ready(answer) => {
@@ -217,8 +226,10 @@ impl<H: AsShared + Clone + Unpin> Future for Waiting<H> {
                     Err(denied) => return Poll::Ready(Err(self.reject_without_store(denied.retry_after()))),
                 }
             }
-            match self.look(cx) {
+            let waker = (!std::mem::replace(&mut self.is_registered, true)).then(|| cx.waker().clone());
+            match self.look(cx, waker) {
                 Look::Waits => return Poll::Pending,
+                Look::NeedsWaker => self.is_registered = false,
                 Look::Answered(answer) => {
                     self.place = None;
                     return Poll::Ready(answer.map(|slot| self.hold(slot)));

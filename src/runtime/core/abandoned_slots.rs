@@ -20,7 +20,7 @@ use crate::{Timestamp, engine::AbandonedKind};
 pub(in crate::runtime) type Along = Box<dyn fmt::Debug + Send + Sync>;
 
 #[derive(Debug)]
-pub(super) struct AbandonedSlots {
+pub(in crate::runtime) struct AbandonedSlots {
     /// By kind of work: slots by the time when the work started.
     slots: BTreeMap<AbandonedKind, BTreeSet<(Timestamp, SlotNumber)>>,
     /// What goes back with the slots.
@@ -93,7 +93,7 @@ impl AbandonedSlots {
     }
 
     /// Returns what came along with slots that went back.
-    pub(super) fn take_ended_along(&mut self) -> Vec<Along> {
+    pub(in crate::runtime) fn take_ended_along(&mut self) -> Vec<Along> {
         std::mem::take(&mut self.ended)
     }
 }

@@ -17,7 +17,7 @@ const LONGEST_UNKNOWN: usize = 200;
 
 /// The names of the partitions of a handle.
 #[derive(Debug)]
-pub(super) struct PartitionNames {
+pub(in crate::runtime) struct PartitionNames {
     /// Names by number that the handle was built with, and their numbers sorted by name.
     pub(super) names: Vec<Arc<str>>,
     sorted: Vec<PartitionId>,
@@ -46,12 +46,7 @@ impl PartitionNames {
     }
 
     /// Returns the number of the partition of this name; the default one, if none has this name.
-    #[inline]
-    pub(super) fn number(&self, name: Option<&[u8]>) -> PartitionId {
-        name.map_or(PartitionId::DEFAULT, |name| self.find(name))
-    }
-
-    fn find(&self, name: &[u8]) -> PartitionId {
+    pub(super) fn find(&self, name: &[u8]) -> PartitionId {
         let found = if self.names.len() <= FEW {
             let found = self.names.iter().position(|known| is_same(known.as_bytes(), name));
             found.and_then(PartitionId::from_index)
@@ -95,7 +90,7 @@ impl PartitionNames {
     }
 
     /// Returns the most frequent names that no partition has, the most frequent first.
-    pub(super) fn unknown(&self) -> Vec<String> {
+    pub(in crate::runtime) fn unknown(&self) -> Vec<String> {
         let mut unknown = lock(&self.unknown).clone();
         unknown.sort_by(|(_, a), (_, b)| b.cmp(a));
         unknown.into_iter().map(|(name, _)| name).collect()
@@ -112,7 +107,7 @@ impl PartitionNames {
     }
 
     /// Notes the names of partitions that came with a reload, in the order of their numbers.
-    pub(super) fn add(&self, names: Vec<Arc<str>>) {
+    pub(in crate::runtime) fn add(&self, names: Vec<Arc<str>>) {
         if !names.is_empty() {
             self.added.write().unwrap_or_else(PoisonError::into_inner).extend(names);
             self.has_added.store(true, Ordering::Release);
@@ -151,13 +146,13 @@ mod tests {
             unknown: Mutex::default(),
             unknown_requests: AtomicU32::new(0),
         };
-        assert_eq!(names.number(Some(b"gold")).index(), 1, "control");
+        assert_eq!(names.find(b"gold").index(), 1, "control");
         for stranger in 0..10_000 {
             let name = if stranger % 32 < 16 { "glod".to_owned() } else { format!("stranger-{stranger}") };
-            assert_eq!(names.number(Some(name.as_bytes())), PartitionId::DEFAULT);
+            assert_eq!(names.find(name.as_bytes()), PartitionId::DEFAULT);
         }
         for _ in 0..100 {
-            names.number(Some("long".repeat(LONGEST_UNKNOWN).as_bytes()));
+            names.find("long".repeat(LONGEST_UNKNOWN).as_bytes());
         }
         let unknown = names.unknown();
         assert_eq!((unknown.len(), &*unknown[0]), (MOST_UNKNOWN, "glod"));

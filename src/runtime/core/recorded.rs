@@ -157,9 +157,9 @@ impl State {
         number: SlotNumber,
         sample: Option<(Timestamp, Outcome)>,
     ) {
-        let Some(mut slot) = self.slots.take(number) else { return };
+        let Some(slot) = self.slots.get_mut(number) else { return };
         note!(self, Step::Finish { slot: slot.fingerprint(), outcome: sample.map(|(_, outcome)| outcome) });
-        let (engine, slot) = (&mut self.engine, &mut slot);
+        let engine = &mut self.engine;
         if let Some((now, outcome)) = sample {
             engine.observe(now, slot, outcome);
             engine.finish(engine.now(), slot);
@@ -167,6 +167,7 @@ impl State {
             let now = if engine.is_saturated() { time.now() } else { engine.now() };
             engine.finish(now, slot);
         }
+        self.slots.free(number);
     }
 
     /// Moves the time on.

@@ -56,12 +56,11 @@ impl Slots {
         self.slots.iter().flatten()
     }
 
-    /// Takes a slot out, whose number is another slot's from now on.
+    /// Forgets a slot, whose number is another slot's from now on.
     #[inline]
-    pub(in crate::runtime) fn take(&mut self, number: SlotNumber) -> Option<Slot> {
-        let slot = self.slots.get_mut(number.0 as usize)?.take()?;
+    pub(in crate::runtime) fn free(&mut self, number: SlotNumber) {
+        self.slots[number.0 as usize] = None;
         self.free.push(number.0);
-        Some(slot)
     }
 }
 

@@ -58,6 +58,7 @@ impl StandingRefusals {
         }
     }
 
+    #[inline(never)]
     fn withdraw_all(&mut self, lanes: &Lanes, engine: &mut Engine) {
         let mut taken = 0;
         for tally in &mut self.tallies {

@@ -15,7 +15,7 @@ use super::{checkpoint::Checkpoint, tape::Tape};
 use crate::{
     Outcome, Timestamp,
     clock::TimeSource,
-    engine::{Engine, PartitionId, Slot, Snapshot},
+    engine::{Engine, PartitionId, Snapshot},
 };
 
 /// What the lock guards.
@@ -31,7 +31,7 @@ pub(crate) struct State {
     /// Slots of requests that the engine admitted.
     pub(in crate::runtime) slots: Slots,
     /// Slots of requests that were given up while their work may go on.
-    pub(super) abandoned: AbandonedSlots,
+    pub(in crate::runtime) abandoned: AbandonedSlots,
     /// Slots that are kept for work that outlived its request.
     kept: usize,
     /// Slots that the engine lent to the lanes.
@@ -98,12 +98,6 @@ impl State {
         if !self.lending.is_open() {
             self.standing_refusals.note_turn(lanes, &self.engine, rejected.filter(|_| may_lend));
         }
-    }
-
-    /// Keeps the slot of a request that is admitted; `None` for a slot that nothing has to be told of.
-    #[inline]
-    pub(in crate::runtime) fn keep(&mut self, slot: Slot) -> SlotRef {
-        self.slots.keep(slot)
     }
 
     /// Has a request of the quiet path run on a slot that the engine knows of. An overload that it met and that can't wait
@@ -199,11 +193,6 @@ impl State {
             self.finish(time, number, None);
             along
         }
-    }
-
-    /// Returns what came along with the slots of abandoned work that has ended, to be dropped outside of the lock.
-    pub(in crate::runtime) fn take_ended_along(&mut self) -> Vec<Along> {
-        self.abandoned.take_ended_along()
     }
 
     /// Gives the slots back of abandoned work that has ended.

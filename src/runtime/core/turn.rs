@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    fmt,
+    fmt, mem,
     sync::{
         Arc, Mutex, MutexGuard,
         atomic::{AtomicU64, Ordering},
@@ -39,7 +39,7 @@ pub(crate) struct Core {
     pub(in crate::runtime) name: Arc<str>,
     /// What tells this handle from all others of the process, also from those that are gone.
     serial: u64,
-    partitions: PartitionNames,
+    pub(in crate::runtime) partitions: PartitionNames,
     pub(in crate::runtime) warnings: Mutex<Vec<String>>,
     pub(in crate::runtime) drivers: Drivers,
 }
@@ -81,9 +81,9 @@ impl Core {
         let answer = step(&mut state, &self.time);
         state.close_row();
         state.lend(self.lanes);
-        let earlier = state.next_wakeup() < state.schedule.armed;
-        if earlier || state.engine.has_notices() || state.engine.is_closed() {
-            self.tell(state, earlier);
+        let next = state.next_wakeup();
+        if next < state.schedule.armed || state.engine.has_notices() || state.engine.is_closed() {
+            self.tell(state, next);
         }
         answer
     }
@@ -159,11 +159,9 @@ impl Core {
     }
 
     /// Wakes the waiters whose wait ended, never under the lock: the first of them without an array and a second lock.
-    fn tell(&self, mut state: MutexGuard<'_, State>, earlier: bool) {
-        let next = state.next_wakeup();
-        if earlier {
-            state.schedule.armed = next;
-        }
+    fn tell(&self, mut state: MutexGuard<'_, State>, next: Timestamp) {
+        let earlier = next < state.schedule.armed;
+        state.schedule.armed = state.schedule.armed.min(next);
         let first = state.take_waker();
         let is_more = state.engine.has_notices() || state.engine.is_drained();
         drop(state);
@@ -186,7 +184,7 @@ impl Core {
             batch.into_iter().for_each(wake);
             state = lock(&self.state);
         }
-        let left = if state.engine.is_drained() { state.wakers.take_leaving() } else { BTreeMap::new() };
+        let left = if state.engine.is_drained() { mem::take(&mut state.wakers.leaving) } else { BTreeMap::new() };
         drop(state);
         left.into_values().for_each(wake);
     }
@@ -194,12 +192,7 @@ impl Core {
     /// Returns the number of the partition of this name; the default one, if none has this name.
     #[inline]
     pub(crate) fn partition(&self, name: Option<&(impl AsRef<[u8]> + ?Sized)>) -> PartitionId {
-        self.partitions.number(name.map(AsRef::as_ref))
-    }
-
-    /// Returns the names of partitions that requests have and no setting knows, the most frequent first.
-    pub(in crate::runtime) fn unknown_partitions(&self) -> Vec<String> {
-        self.partitions.unknown()
+        name.map_or(PartitionId::DEFAULT, |name| self.partitions.find(name.as_ref()))
     }
 
     /// Returns the number of the partition of a request.
@@ -214,11 +207,6 @@ impl Core {
         let number = self.partition(Some(name));
         let found = self.partition_name(number);
         (*found == *name).then(|| PartitionKey::new(self.serial, number.index(), found))
-    }
-
-    /// Notes the names of partitions that came with a reload, in the order of their numbers.
-    pub(in crate::runtime) fn add_partitions(&self, names: Vec<Arc<str>>) {
-        self.partitions.add(names);
     }
 
     /// Returns the name of the partition with this number.

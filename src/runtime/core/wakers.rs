@@ -5,7 +5,6 @@
 
 use std::{
     collections::{BTreeMap, VecDeque},
-    mem::take,
     task::Waker,
 };
 
@@ -19,7 +18,7 @@ pub(in crate::runtime) struct Wakers {
     /// Wakers of permit holders that want to know when their slot expires, by the number of the slot.
     holders: Vec<Option<Waker>>,
     /// Wakers of futures that wait until the handle is drained, by their number.
-    leaving: BTreeMap<u64, Waker>,
+    pub(in crate::runtime) leaving: BTreeMap<u64, Waker>,
 }
 
 impl Wakers {
@@ -27,6 +26,11 @@ impl Wakers {
     #[must_use]
     pub(in crate::runtime) fn register(&mut self, key: Key, waker: Waker) -> Option<Waker> {
         remember(&mut self.waiters, key.index, waker)
+    }
+
+    /// Whether a waiter is woken by this waker.
+    pub(in crate::runtime) fn knows(&self, key: Key, waker: &Waker) -> bool {
+        self.waiters.get(key.index as usize).is_some_and(|known| known.as_ref().is_some_and(|it| it.will_wake(waker)))
     }
 
     /// Forgets the waker of a waiter.
@@ -45,23 +49,6 @@ impl Wakers {
     #[must_use]
     pub(in crate::runtime) fn unregister_holder(&mut self, slot: TtlId) -> Option<Waker> {
         self.holders.get_mut(slot.index())?.take()
-    }
-
-    /// Remembers the waker of a future that waits until the handle is drained; returns the last one.
-    #[must_use]
-    pub(in crate::runtime) fn register_leaving(&mut self, number: u64, waker: Waker) -> Option<Waker> {
-        self.leaving.insert(number, waker)
-    }
-
-    /// Forgets the waker of such a future.
-    #[must_use]
-    pub(in crate::runtime) fn unregister_leaving(&mut self, number: u64) -> Option<Waker> {
-        self.leaving.remove(&number)
-    }
-
-    /// Returns the wakers of all such futures.
-    pub(super) fn take_leaving(&mut self) -> BTreeMap<u64, Waker> {
-        take(&mut self.leaving)
     }
 
     /// Returns the wakers of all waiters.

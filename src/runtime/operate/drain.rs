@@ -171,7 +171,7 @@ impl Future for Drained<'_> {
             if state.engine.is_drained() {
                 return (Poll::Ready(()), Some(waker));
             }
-            (Poll::Pending, state.wakers.register_leaving(number, waker))
+            (Poll::Pending, state.wakers.leaving.insert(number, waker))
         });
         self.is_registered = answer.is_pending();
         discard(unused);
@@ -183,7 +183,7 @@ impl Drop for Drained<'_> {
     fn drop(&mut self) {
         if self.is_registered {
             let number = self.number;
-            discard(self.shared.with_engine(|state, _| state.wakers.unregister_leaving(number)));
+            discard(self.shared.with_engine(|state, _| state.wakers.leaving.remove(&number)));
         }
     }
 }

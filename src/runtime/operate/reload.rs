@@ -83,7 +83,7 @@ impl Admission {
         #[cfg(feature = "capture")]
         lock(&shared.policy).clone_from(&settings_text);
         let added = shared.reload(plan, settings_text);
-        shared.add_partitions(added);
+        shared.partitions.add(added);
         shared.drain_after.store(drain_after, Ordering::Relaxed);
         *known = warnings;
         #[cfg(feature = "config")]

@@ -16,7 +16,7 @@ impl Shared {
                  request comes too late for its caller (patience); give it a larger share, or lend less of it (`lend`)"
             )
         });
-        let unmet = unmet.as_ref().map_or_else(Vec::new, |unmet| in_words(unmet, &self.unknown_partitions()));
+        let unmet = unmet.as_ref().map_or_else(Vec::new, |unmet| in_words(unmet, &self.partitions.unknown()));
         unmet.into_iter().chain(slow).collect()
     }
 

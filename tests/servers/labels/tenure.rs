@@ -1,5 +1,6 @@
 use std::time::Duration;
 
+use tokio::task::AbortHandle;
 use tower::ServiceBuilder;
 use tower_admission::{Admission, AdmissionBuilder, AdmissionLayer, Ticket, limit::Fixed};
 
@@ -16,17 +17,23 @@ fn one_runs() -> AdmissionBuilder {
     Admission::builder().limit(Fixed::new(1)).queue(10)
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_slot_of_a_handler_that_hangs_is_taken_back_and_the_next_one_is_served() {
-    let admission = one_runs().permit_time_to_live(Duration::from_millis(500)).build().unwrap();
-    let probe = Probe::open();
-    let ends = Ends::new(&probe);
-    let service = ServiceBuilder::new().layer(AdmissionLayer::new(&admission)).service(ends.clone());
+/// A server whose only slot a handler has that hangs, and its client.
+async fn hanging(admission: &Admission, probe: &Probe) -> (Server, AbortHandle) {
+    let ends = Ends::new(probe);
+    let service = ServiceBuilder::new().layer(AdmissionLayer::new(admission)).service(ends.clone());
     let server = Server::hyper(service).await;
     let (path, reached) = ends.meet("forever");
     let mut hanging = Client::connect(server.address, Version::H1).await;
     let hangs = tokio::spawn(async move { hanging.get(&path).await.map(drop) });
     bounded("the handler", reached).await.unwrap();
+    (server, hangs.abort_handle())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_slot_of_a_handler_that_hangs_is_taken_back_and_the_next_one_is_served() {
+    let admission = one_runs().permit_time_to_live(Duration::from_millis(500)).build().unwrap();
+    let probe = Probe::open();
+    let (server, hangs) = hanging(&admission, &probe).await;
 
     for round in 0..3 {
         let mut client = Client::connect(server.address, Version::H1).await;
@@ -49,13 +56,7 @@ async fn the_slot_of_a_handler_that_hangs_is_taken_back_and_the_next_one_is_serv
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_an_end_the_slot_of_a_handler_that_hangs_stays_taken() {
     let admission = one_runs().max_wait(Duration::from_millis(500)).build().unwrap();
-    let ends = Ends::new(&Probe::open());
-    let service = ServiceBuilder::new().layer(AdmissionLayer::new(&admission)).service(ends.clone());
-    let server = Server::hyper(service).await;
-    let (path, reached) = ends.meet("forever");
-    let mut hanging = Client::connect(server.address, Version::H1).await;
-    let hangs = tokio::spawn(async move { hanging.get(&path).await.map(drop) });
-    bounded("the handler", reached).await.unwrap();
+    let (server, hangs) = hanging(&admission, &Probe::open()).await;
     let mut client = Client::connect(server.address, Version::H1).await;
     assert_eq!(bounded("the next one", client.get("/no-content")).await.unwrap().status(), 503);
     hangs.abort();

@@ -1,24 +1,23 @@
 //! `status`, `partitions` and `describe --partition`: what they say of a server in each state, against what requests get there.
 
 use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Arc, atomic::Ordering},
     time::Duration,
 };
 
 use admission_testkit::{Mood, Moody};
 use serde_json::Value;
 use tower_admission::{
-    Admission, AdmissionBuilder, Cap, ClassLimits, Clock, DrainMode, Labels, Mode, Rate, Reason, Rules, Ticket,
-    WhenFull,
+    Admission, AdmissionBuilder, Cap, ClassLimits, DrainMode, Labels, Mode, Rate, Reason, Rules, Ticket, WhenFull,
     limit::{Aimd, Fixed, Limit},
     percent,
     store::{Keys, Leases, OnStoreFailure},
 };
 
-use crate::support::{Site, run_with, serve};
+use crate::{
+    support::{Site, run_with, serve},
+    what_if::ByHand,
+};
 
 fn full() -> AdmissionBuilder {
     Admission::builder().name("shop").limit(Fixed::new(2)).wait_timeout(Duration::ZERO)
@@ -88,16 +87,6 @@ async fn a_full_server_is_busy_then_overloaded_and_says_who_is_refused() {
     let list = site.run(&["list"]).await.with(0);
     let rate: f64 = list.lines().nth(1).unwrap().split_whitespace().nth(5).unwrap().parse().unwrap();
     assert!(rate > 0.0, "{list}");
-}
-
-/// A clock that is set by hand.
-#[derive(Clone, Debug, Default)]
-struct ByHand(Arc<AtomicU64>);
-
-impl Clock for ByHand {
-    fn now(&self) -> Duration {
-        Duration::from_millis(self.0.load(Ordering::Relaxed))
-    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

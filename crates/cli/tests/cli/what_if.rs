@@ -20,7 +20,7 @@ use crate::support::{bounded, run};
 
 /// A clock that is set by hand.
 #[derive(Clone, Debug, Default)]
-struct ByHand(Arc<AtomicU64>);
+pub(super) struct ByHand(pub(super) Arc<AtomicU64>);
 
 impl Clock for ByHand {
     fn now(&self) -> Duration {

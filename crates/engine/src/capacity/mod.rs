@@ -152,7 +152,7 @@ impl Capacity {
 
     /// Returns the numbers of all partitions.
     pub(crate) fn numbers(&self) -> impl Iterator<Item = PartitionId> + Clone + use<> {
-        PartitionId::all().take(self.partitions.len())
+        (0..self.partitions.len()).map_while(PartitionId::from_index)
     }
 
     pub(crate) const fn len(&self) -> usize {

@@ -18,6 +18,8 @@ struct Links {
     previous: u32,
     next: u32,
     generation: u32,
+    /// The flow in which the waiter stands, or stood last.
+    flow: u32,
 }
 
 /// One first-in, first-out list through the slab.
@@ -51,7 +53,7 @@ pub(crate) struct Waiters {
 impl Waiters {
     /// Adds a waiter that is in no list yet; `None` where four billion wait already.
     pub(crate) fn insert(&mut self, waiter: Waiter) -> Option<Key> {
-        let links = Links { previous: NONE, next: NONE, generation: 0 };
+        let links = Links { previous: NONE, next: NONE, generation: 0, flow: NONE };
         if let Some(index) = self.free {
             let entry = &mut self.entries[index as usize];
             let Links { next, generation, .. } = entry.links;
@@ -97,6 +99,11 @@ impl Waiters {
         #[cfg(test)]
         assert_eq!(entry.links.generation, key.generation, "a place was used after it was given back");
         entry
+    }
+
+    /// Returns the flow in which a waiter stands, to be read or set.
+    pub(crate) fn flow_mut(&mut self, key: Key) -> &mut u32 {
+        &mut self.entry_mut(key).links.flow
     }
 
     pub(crate) fn key(&self, index: u32) -> Key {

@@ -24,15 +24,12 @@ impl WaitQueue {
         Some(now.after(default_deadline))
     }
 
-    /// Whether the order of turns depends on how long slots are held.
+    /// Notes how long it takes until two slots come free, where the discipline asks for it.
     #[inline]
-    pub(crate) const fn goes_by_turns(&self) -> bool {
-        matches!(self.plan.discipline, Discipline::BurstCredit { .. })
-    }
-
-    /// Notes how long it takes until two slots come free.
-    pub(crate) const fn note_two_turns(&mut self, time: Duration) {
-        self.two_turns = time;
+    pub(crate) fn note_two_turns(&mut self, time: impl FnOnce() -> Duration) {
+        if let Discipline::BurstCredit { .. } = self.plan.discipline {
+            self.two_turns = time();
+        }
     }
 
     /// Notes whether the line is empty.

@@ -165,8 +165,8 @@ impl Telemetry {
         }
     }
 
-    /// Takes what became of a request.
-    #[inline]
+    /// Takes what became of a request. Compiled where that is told, since it is known there what it was.
+    #[inline(always)]
     fn decided(&mut self, now: Timestamp, request: RequestRef, decided: Decided, gauges: Gauges) {
         let counts = &mut self.counts[request.partition.index()];
         let nothing = Blocker::NOTHING;

@@ -11,7 +11,7 @@ use crate::{
 };
 
 impl Engine {
-    /// Does what was decided about a request that arrives: the only place, but for plain requests that run.
+    /// Does what was decided about a request that arrives: the only place, but for plain requests that run or wait.
     #[inline(never)]
     pub(super) fn apply(
         &mut self,

@@ -64,6 +64,7 @@ impl Engine {
         self.catch_up::<PLAIN>(now);
         match self.decide::<PLAIN>(now, ask, label, MAY_WAIT) {
             Decision::Run { .. } if PLAIN => self.start::<true>(now, ask, label, Marks::NONE),
+            Decision::Wait(spot) if PLAIN => self.wait(now, ask, label, spot),
             decision => self.apply(now, ask, label, decision, MAY_WAIT),
         }
     }

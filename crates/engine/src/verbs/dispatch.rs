@@ -80,15 +80,14 @@ impl Engine {
         if self.capacity.is_closed_to_all() || self.capacity.is_spaced_out() {
             return None;
         }
-        let candidates = || {
-            let served = self.capacity.numbers().filter(|&partition| self.is_served(partition));
-            served.filter_map(|partition| Some((partition, self.queue.next(partition)?)))
-        };
+        let waits = |partition| self.queue.in_line_of(partition) + self.queue.at_gate_of(partition) > 0;
+        let served = || self.capacity.numbers().filter(|&partition| waits(partition) && self.is_served(partition));
         // Mostly one partition alone may have the slot.
-        let mut few = candidates();
-        if let (Some((_, (only, _))), None) = (few.next(), few.next()) {
-            return Some((only, false));
+        let mut few = served();
+        if let (Some(only), None) = (few.next(), few.next()) {
+            return self.queue.next(only).map(|(key, _)| (key, false));
         }
+        let candidates = || served().filter_map(|partition| Some((partition, self.queue.next(partition)?)));
         let owed = candidates().filter(|&(partition, _)| self.capacity.partition(partition).is_owed());
         let owed = owed.map(|(partition, (key, _))| (partition, key, self.queue.get(key).sequence));
         let Some((_, oldest, _)) = owed.clone().min_by_key(|&(_, _, sequence)| sequence) else {

@@ -83,9 +83,7 @@ impl Engine {
 
     /// Puts a waiter at the end of the line or of the gate; its wait there starts now.
     pub(super) fn stand(&mut self, now: Timestamp, key: Key, stage: Stage, claim: Claim) {
-        if self.queue.goes_by_turns() {
-            self.queue.note_two_turns(self.estimates.wait(2, self.capacity.limit()));
-        }
+        self.queue.note_two_turns(|| self.estimates.wait(2, self.capacity.limit()));
         let waiter = self.queue.get(key);
         let label = waiter.label;
         let in_room = (claim != Claim::None).then(|| {
@@ -181,7 +179,7 @@ impl Engine {
     }
 
     /// Returns the token of a slot that was taken.
-    #[inline]
+    #[inline(always)]
     pub(super) fn slot(&mut self, now: Timestamp, class: ClassId, holder: Holder, in_flight: u32) -> Slot {
         let telemetry = &self.telemetry;
         let ttl = self.slot_ttl.issue(now, holder, || telemetry.label_metrics_of(holder.label));

@@ -179,7 +179,7 @@ impl Shared {
             });
             history.add_changes(&mut health);
             history.note(sample, health.headline);
-            history.note_unknown(now, self.unknown_partitions(), classes);
+            history.note_unknown(now, self.partitions.unknown(), classes);
         }
     }
 

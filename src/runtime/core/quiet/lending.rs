@@ -94,7 +94,8 @@ impl Lending {
         self.is_open
     }
 
-    /// Whether a request has left a closed lane, or was observed, since the last look.
+    /// Whether a request has left a closed lane, or was observed, since the last look. Out of the way of turns without lent slots.
+    #[inline(never)]
     fn has_news(&self, lanes: &Lanes) -> bool {
         lanes.all().zip(&self.loans).any(|(lane, loan)| {
             lane.told() != (loan.read_at_head, loan.read_at_end) || lane.state.look().used != loan.lent

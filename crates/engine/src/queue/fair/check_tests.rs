@@ -85,7 +85,7 @@ impl FairQueue {
         let ready: BTreeSet<_> = flows().filter(|(_, flow)| !flow.throttled).map(|(i, flow)| flow.turn(i)).collect();
         assert_eq!(line.ready.members(), ready, "exactly the flows that aren't throttled are ready");
         let long = flows().filter(|(_, flow)| flow.line.len() > 0);
-        let long = long.map(|(number, flow)| (flow.key.level, flow.length(), number)).collect::<BTreeSet<_>>();
+        let long = long.map(|(number, flow)| flow.rank(flow.length(), number)).collect::<BTreeSet<_>>();
         assert_eq!(line.lengths.members(), long, "flows stand by their lengths");
         let first = |flow: &Flow| Some(self.waiters.get(self.waiters.front(flow.gate)?).sequence);
         let gates: BTreeSet<_> = flows().filter_map(|(number, flow)| Some((first(flow)?, number))).collect();

@@ -1,10 +1,7 @@
 //! One flow, and the line of a partition in which flows take turns.
 
 use super::{List, ordered::OrderedSet};
-use crate::{
-    ids::{FlowKey, Level},
-    tokens::STRIDE,
-};
+use crate::ids::{FlowKey, Level};
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Flow {
@@ -12,6 +9,8 @@ pub(super) struct Flow {
     pub(super) line: List,
     pub(super) gate: List,
     pub(super) weight: u32,
+    /// Distance by which it moves on with each turn.
+    pub(super) stride: u64,
     pub(super) start: u64,
     /// Time when the flow was served last or, before that, joined. Among equals, the flow that waits longest since goes
     /// first.
@@ -22,7 +21,12 @@ pub(super) struct Flow {
 impl Flow {
     /// Returns how many waiters of the flow stand in line, weighted.
     pub(super) const fn length(&self) -> u64 {
-        self.line.len() as u64 * (STRIDE / self.weight as u64)
+        self.line.len() as u64 * self.stride
+    }
+
+    /// Returns its number by level and, within, by so many waiters.
+    pub(super) fn rank(&self, length: u64, number: u32) -> u128 {
+        u128::from(self.key.level.number()) << 96 | u128::from(length) << 32 | u128::from(number)
     }
 
     pub(super) const fn turn(&self, flow: u32) -> Turn {
@@ -46,8 +50,8 @@ pub(super) struct PartitionFlows {
     pub(super) at_gate: usize,
     /// Flows that may be served, throttled ones left out.
     pub(super) ready: OrderedSet<Turn>,
-    /// Flows by level and by the number of their waiters in line.
-    pub(super) lengths: OrderedSet<(Level, u64, u32)>,
+    /// Flows by level and by the number of their waiters in line: each as [one number](Flow::rank), which is quick to compare.
+    pub(super) lengths: OrderedSet<u128>,
     /// Flows by the arrival of their first waiter at the gate.
     pub(super) gates: OrderedSet<(u64, u32)>,
     /// The start tag that was served last, for each level: a level that is passed over does not move on.
@@ -62,13 +66,19 @@ impl PartitionFlows {
     /// Notes how long a flow is that was so long `before`.
     #[inline]
     pub(super) fn note_length(&mut self, flow: &Flow, number: u32, before: u64) {
-        let of = |length| (flow.key.level, length, number);
+        let of = |length| flow.rank(length, number);
         match (before, flow.length()) {
             (0, 0) => {}
             (0, length) => self.lengths.insert(of(length)),
             (_, 0) => _ = self.lengths.remove(&of(before)),
-            (_, length) => self.lengths.change(&of(before), |it| it.1 = length),
+            (_, length) => self.lengths.change(&of(before), |it| *it = of(length)),
         }
+    }
+
+    /// Returns the longest of the least important flows.
+    #[expect(clippy::cast_possible_truncation, reason = "its number is the last 32 bits")]
+    pub(super) fn longest(&self) -> Option<u32> {
+        self.lengths.last().map(|&rank| rank as u32)
     }
 
     /// Notes the turn of a flow that starts there: the other flows of its level go before it.
@@ -76,8 +86,8 @@ impl PartitionFlows {
         let served = &mut self.served[level.index()];
         *served = (*served).max(start);
         self.passed_over[level.index()] = 0;
-        for (passed_over, &waiting) in self.passed_over.iter_mut().zip(&self.waiting).skip(level.index() + 1) {
-            *passed_over = passed_over.saturating_add(u32::from(waiting > 0));
+        for below in level.index() + 1..Level::COUNT {
+            self.passed_over[below] = self.passed_over[below].saturating_add(u32::from(self.waiting[below] > 0));
         }
     }
 

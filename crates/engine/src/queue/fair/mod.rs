@@ -19,13 +19,16 @@ mod flow;
 mod order;
 mod ordered;
 
-use std::{collections::BTreeMap, ops::Bound};
+use std::{
+    collections::{BTreeMap, btree_map::Entry},
+    ops::Bound,
+};
 
 use self::flow::{Flow, PartitionFlows};
 use super::slab::{List, Waiters};
 use crate::{
     ids::{FlowKey, Key, LabelId},
-    tokens::{FlowTag, STRIDE, Stage},
+    tokens::{FlowTag, STRIDE, Stage, Waiter},
 };
 
 /// All waiters.
@@ -89,12 +92,12 @@ impl FairQueue {
                 let weights = &mut line.weights[level.index()];
                 *weights = *weights - u64::from(flow.weight) + u64::from(weight);
             }
-            flow.weight = weight;
+            (flow.weight, flow.stride) = (weight, STRIDE / u64::from(weight));
             line.note_length(flow, number, before);
             if !self.by_arrival {
                 self.requeue(number, |flow, line| {
                     let served = line.served[flow.key.level.index()];
-                    flow.start = flow.start.clamp(served, served + STRIDE / u64::from(flow.weight));
+                    flow.start = flow.start.clamp(served, served + flow.stride);
                 });
             }
         }
@@ -103,7 +106,16 @@ impl FairQueue {
     /// Puts a waiter at the gate, or in line to where it is to be `push`ed: to the end of its flow, or back to where it stood.
     pub(crate) fn enlist(&mut self, key: Key, stage: Stage, flow_tag: FlowTag, push: fn(&mut Waiters, &mut List, Key)) {
         let flow_key = self.waiters.get(key).flow_key();
-        let number = self.numbers.get(&flow_key).copied().unwrap_or_else(|| self.begin(flow_key, flow_tag));
+        let number = match self.numbers.entry(flow_key) {
+            Entry::Occupied(known) => *known.get(),
+            Entry::Vacant(place) => {
+                let unused = u32::try_from(self.flows.len()).unwrap_or(u32::MAX);
+                let number = *place.insert(self.free.pop().unwrap_or(unused));
+                self.begin(number, flow_key, flow_tag);
+                number
+            }
+        };
+        *self.waiters.flow_mut(key) = number;
         let flow = &mut self.flows[number as usize];
         let line = &mut self.lines[flow_key.partition.index()];
         if stage == Stage::Line {
@@ -126,11 +138,10 @@ impl FairQueue {
     /// Takes a waiter out of the line or the gate, and gives its flow its turn if the waiter `is_served`. Returns the start tag of
     /// the flow, if it ends with the waiter.
     pub(crate) fn leave(&mut self, key: Key, is_served: bool) -> Option<u64> {
-        let waiter = self.waiters.get(key);
-        let (flow_key, stage, sequence) = (waiter.flow_key(), waiter.stage, waiter.sequence);
-        let number = *self.numbers.get(&flow_key)?;
-        let flow = &mut self.flows[number as usize];
-        let line = &mut self.lines[flow_key.partition.index()];
+        let &Waiter { stage, sequence, .. } = self.waiters.get(key);
+        let number = *self.waiters.flow_mut(key);
+        let flow = self.flows.get_mut(number as usize)?;
+        let line = &mut self.lines[flow.key.partition.index()];
         match stage {
             Stage::Line => {
                 line.in_line -= 1;
@@ -148,11 +159,11 @@ impl FairQueue {
             }
             Stage::Granted { .. } | Stage::Refused(_) => return None,
         }
-        line.waiting[flow_key.level.index()] -= usize::from(!flow.throttled);
-        let turn = if is_served && !self.by_arrival { STRIDE / u64::from(flow.weight) } else { 0 };
+        line.waiting[flow.key.level.index()] -= usize::from(!flow.throttled);
+        let turn = if is_served && !self.by_arrival { flow.stride } else { 0 };
         if is_served {
             self.stamp += 1;
-            line.note_turn(flow_key.level, flow.start);
+            line.note_turn(flow.key.level, flow.start);
         }
         if flow.line.len() + flow.gate.len() == 0 {
             return Some(self.end(number) + turn);
@@ -165,11 +176,15 @@ impl FairQueue {
     }
 
     /// Puts a flow where the arrival of its first waiter belongs, if that is the order.
+    #[inline]
     fn follow_arrivals(&mut self, number: u32) {
-        let flow = &self.flows[number as usize];
-        if !self.by_arrival {
-            return;
+        if self.by_arrival {
+            self.follow_first_arrival(number);
         }
+    }
+
+    fn follow_first_arrival(&mut self, number: u32) {
+        let flow = &self.flows[number as usize];
         let oldest = self.waiters.front(flow.line).or_else(|| self.waiters.front(flow.gate));
         let start = oldest.map_or(flow.start, |oldest| self.waiters.get(oldest).sequence);
         self.requeue(number, |flow, _| flow.start = start);
@@ -190,7 +205,7 @@ impl FairQueue {
         }
     }
 
-    fn begin(&mut self, key: FlowKey, flow_tag: FlowTag) -> u32 {
+    fn begin(&mut self, number: u32, key: FlowKey, flow_tag: FlowTag) {
         self.stamp += 1;
         let line = &mut self.lines[key.partition.index()];
         let stride = STRIDE / u64::from(flow_tag.weight);
@@ -200,21 +215,19 @@ impl FairQueue {
             line: List::default(),
             gate: List::default(),
             weight: flow_tag.weight,
+            stride,
             start: flow_tag.start.clamp(served, served + stride),
             stamp: self.stamp,
             throttled: flow_tag.throttled,
         };
-        let number = self.free.pop().unwrap_or_else(|| {
-            self.flows.push(flow);
-            u32::try_from(self.flows.len() - 1).unwrap_or(u32::MAX)
-        });
-        self.flows[number as usize] = flow;
-        self.numbers.insert(key, number);
+        match self.flows.get_mut(number as usize) {
+            Some(ended) => *ended = flow,
+            None => self.flows.push(flow),
+        }
         if !flow.throttled {
             line.ready.insert(flow.turn(number));
             line.weights[key.level.index()] += u64::from(flow.weight);
         }
-        number
     }
 
     fn end(&mut self, number: u32) -> u64 {
@@ -251,9 +264,8 @@ impl FairQueue {
             self.requeue(number, |flow, line| {
                 if flow.throttled && !throttled {
                     // The flow owes nothing for the turns that it could not take, and nothing is owed to it for them.
-                    let stride = STRIDE / u64::from(flow.weight);
                     let served = line.served[flow.key.level.index()];
-                    flow.start = flow.start.clamp(served, served + stride);
+                    flow.start = flow.start.clamp(served, served + flow.stride);
                 }
                 flow.throttled = throttled;
             });

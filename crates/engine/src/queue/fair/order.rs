@@ -100,7 +100,7 @@ impl FairQueue {
 
     /// Returns the newest waiter in line of the longest of the least important flows of a partition.
     pub(crate) fn least_important(&self, partition: PartitionId) -> Option<Key> {
-        let &(_, _, number) = self.lines[partition.index()].lengths.last()?;
+        let number = self.lines[partition.index()].longest()?;
         self.waiters.back(self.flow(number).line)
     }
 
@@ -109,11 +109,11 @@ impl FairQueue {
     /// longest without it. Where waiters are served in the order of arrival, lengths of flows don't count.
     pub(crate) fn victim(&self, key: FlowKey, weight: u32) -> Option<Key> {
         let line = &self.lines[key.partition.index()];
-        let &(level, length, _) = line.lengths.last()?;
+        let longest = self.flow(line.longest()?);
         let own = self.numbers.get(&key).map_or(0, |&own| self.flow(own).line.len());
         let own = (own as u64 + 1) * (STRIDE / u64::from(weight));
-        let uses_more = level == key.level && length > own && !self.by_arrival;
-        (level > key.level || uses_more).then_some(())?;
+        let uses_more = longest.key.level == key.level && longest.length() > own && !self.by_arrival;
+        (longest.key.level > key.level || uses_more).then_some(())?;
         self.least_important(key.partition)
     }
 

@@ -1,6 +1,6 @@
 //! A set in order: a vector while it is small, as the flows of a partition mostly are, else a tree.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 
 /// Up to this number of members a vector is faster than a tree.
 const FEW: usize = 128;
@@ -8,21 +8,25 @@ const FEW: usize = 128;
 #[derive(Debug)]
 pub(super) struct OrderedSet<T> {
     /// All members in order, or none if there is a tree of them.
-    few: Vec<T>,
+    few: VecDeque<T>,
     many: BTreeSet<T>,
 }
 
 impl<T> Default for OrderedSet<T> {
     fn default() -> Self {
-        Self { few: Vec::new(), many: BTreeSet::new() }
+        Self { few: VecDeque::new(), many: BTreeSet::new() }
     }
 }
 
 impl<T: Copy + Ord> OrderedSet<T> {
     pub(super) fn insert(&mut self, member: T) {
         if self.many.is_empty() {
-            let Err(place) = self.few.binary_search(&member) else { return };
             if self.few.len() < FEW {
+                // Mostly the last one, since flows take turns.
+                if self.few.back().is_none_or(|last| *last < member) {
+                    return self.few.push_back(member);
+                }
+                let Err(place) = self.few.binary_search(&member) else { return };
                 return self.few.insert(place, member);
             }
             self.many.extend(self.few.drain(..));
@@ -35,7 +39,9 @@ impl<T: Copy + Ord> OrderedSet<T> {
         if !self.many.is_empty() {
             return self.many.remove(member);
         }
-        self.few.binary_search(member).map(|place| self.few.remove(place)).is_ok()
+        // Mostly the first one.
+        let place = if self.few.front() == Some(member) { Ok(0) } else { self.few.binary_search(member) };
+        place.map(|place| self.few.remove(place)).is_ok()
     }
 
     /// Changes a member, if it is there; the only one stays where it stands.
@@ -43,8 +49,9 @@ impl<T: Copy + Ord> OrderedSet<T> {
     pub(super) fn change(&mut self, member: &T, change: impl FnOnce(&mut T)) {
         let mut after = *member;
         change(&mut after);
-        if self.few[..] == [*member] {
-            self.few[0] = after;
+        let is_alone = self.few.len() == 1;
+        if let Some(only) = self.few.front_mut().filter(|only| is_alone && **only == *member) {
+            *only = after;
         } else if after != *member && self.remove(member) {
             self.insert(after);
         }
@@ -52,11 +59,11 @@ impl<T: Copy + Ord> OrderedSet<T> {
 
     #[inline]
     pub(super) fn first(&self) -> Option<&T> {
-        self.few.first().or_else(|| self.many.first())
+        self.few.front().or_else(|| self.many.first())
     }
 
     pub(super) fn last(&self) -> Option<&T> {
-        self.few.last().or_else(|| self.many.last())
+        self.few.back().or_else(|| self.many.last())
     }
 
     /// Returns the first member that is not before `from`.
