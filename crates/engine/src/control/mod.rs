@@ -200,9 +200,7 @@ impl Controller {
             let is_least = in_force <= min.max(1);
             (is_least || state.reference() != Reference::HalfLoad).then_some((in_force, is_least))
         })?;
-        if pauses.most >= law.limit() {
-            pauses.most = 0;
-        }
+        pauses.most = if pauses.most < law.limit() { pauses.most } else { 0 };
         Some(until)
     }
 

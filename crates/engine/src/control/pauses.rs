@@ -26,8 +26,7 @@ use crate::{Outcome, Timestamp, limit::Sample, nanos};
 /// many times, and no fewer than these.
 const ENOUGH: usize = 32;
 const ROUNDS: usize = 4;
-/// The longest pause is so many doublings of the first, and no longer than a minute, as a stream may have held its slot for hours, or than so
-/// many answers.
+/// The longest pause: so many doublings of the first; a minute, as a stream may have held its slot for hours; or so many answers.
 const DOUBLINGS: u32 = 6;
 const LONGEST: Duration = Duration::from_secs(60);
 const LONGEST_ANSWERS: u32 = 128;
@@ -62,11 +61,11 @@ impl Pauses {
         was_answered: bool,
         limit: impl FnOnce() -> Option<(usize, bool)>,
     ) -> Option<Timestamp> {
-        let rtt = sample.rtt?;
+        let rtt = nanos(sample.rtt?);
         if sample.outcome != Outcome::Success {
-            return if was_answered { None } else { self.learn_late(sample, rtt, limit) };
+            let is_late = !was_answered && sample.start >= self.since && rtt >= self.usual;
+            return if is_late { self.learn_late(sample, limit()) } else { None };
         }
-        let rtt = nanos(rtt);
         self.usual = if self.usual == 0 { rtt } else { self.usual - self.usual / 16 + rtt / 16 };
         self.late = self.late.saturating_sub(2);
         (self.most > 0).then(|| {
@@ -76,19 +75,11 @@ impl Pauses {
     }
 
     #[cold]
-    fn learn_late(
-        &mut self,
-        sample: &Sample,
-        rtt: Duration,
-        limit: impl FnOnce() -> Option<(usize, bool)>,
-    ) -> Option<Timestamp> {
-        if sample.start < self.since || nanos(rtt) < self.usual {
-            return None;
-        }
+    fn learn_late(&mut self, sample: &Sample, limit: Option<(usize, bool)>) -> Option<Timestamp> {
         self.late = self.late.saturating_add(1);
-        let (limit, is_least) = limit()?;
-        let enough =
-            if is_least || self.most > 0 { limit.min(ENOUGH) } else { limit.saturating_mul(ROUNDS).max(ENOUGH) };
+        let (limit, is_least) = limit?;
+        let is_low = is_least || self.most > 0;
+        let enough = if is_low { limit.min(ENOUGH) } else { limit.saturating_mul(ROUNDS).max(ENOUGH) };
         if self.late < enough {
             return None;
         }

@@ -186,7 +186,7 @@ impl Judge {
 mod tests {
     use super::*;
     use crate::Reason;
-    use crate::telemetry::at;
+    use crate::tests::at_second as at;
 
     const OPEN: HealthInputs = HealthInputs {
         binds: true,

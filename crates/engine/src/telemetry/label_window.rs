@@ -259,7 +259,7 @@ impl WindowsByLabel {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::telemetry::at;
+    use crate::tests::at_second as at;
 
     const NONE: fn(LabelId) -> LabelGauges = |_| LabelGauges { running: 0, waiting: 0, hold: Duration::ZERO };
 

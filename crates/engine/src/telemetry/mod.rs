@@ -385,9 +385,3 @@ impl Telemetry {
         &self.journal
     }
 }
-
-/// The moment so many seconds after a thousand.
-#[cfg(test)]
-fn at(seconds: u64) -> Timestamp {
-    Timestamp::ZERO.after(Duration::from_secs(1_000 + seconds))
-}

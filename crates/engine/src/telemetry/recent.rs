@@ -256,7 +256,7 @@ impl Recent {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::telemetry::at;
+    use crate::tests::at_second as at;
 
     fn counts(admitted: u64, rejected: &[(Reason, u64)]) -> Counts {
         let mut counts = Counts { admitted, ..Counts::default() };

@@ -23,6 +23,11 @@ pub(crate) fn at(millis: u64) -> Timestamp {
     Timestamp::from_nanos(millis * 1_000_000)
 }
 
+/// The moment so many seconds after a thousand.
+pub(crate) fn at_second(seconds: u64) -> Timestamp {
+    at((1_000 + seconds) * 1_000)
+}
+
 impl Engine {
     /// Like [`arrive_now`](Self::arrive_now), where no request has to ask a store.
     pub(crate) fn arrive_without_waiting(&mut self, now: Timestamp, ask: &Ask<'_>) -> Result<Slot, Refusal> {

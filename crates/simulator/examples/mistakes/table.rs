@@ -232,9 +232,9 @@ pub(crate) const MISTAKES: &[Mistake] = &[
     ),
     of(
         "the end of a drain is not told",
-        "src/runtime/core/wakers.rs",
-        "take(&mut self.leaving)",
-        "if WRONG { BTreeMap::new() } else { take(&mut self.leaving) }",
+        "src/runtime/core/turn.rs",
+        "if state.engine.is_drained() { mem::take",
+        "if state.engine.is_drained() && !WRONG { mem::take",
     ),
     of(
         "a label runs one more than its cap",

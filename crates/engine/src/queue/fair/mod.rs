@@ -19,10 +19,7 @@ mod flow;
 mod order;
 mod ordered;
 
-use std::{
-    collections::{BTreeMap, btree_map::Entry},
-    ops::Bound,
-};
+use std::{collections::BTreeMap, ops::Bound};
 
 use self::flow::{Flow, PartitionFlows};
 use super::slab::{List, Waiters};
@@ -106,15 +103,11 @@ impl FairQueue {
     /// Puts a waiter at the gate, or in line to where it is to be `push`ed: to the end of its flow, or back to where it stood.
     pub(crate) fn enlist(&mut self, key: Key, stage: Stage, flow_tag: FlowTag, push: fn(&mut Waiters, &mut List, Key)) {
         let flow_key = self.waiters.get(key).flow_key();
-        let number = match self.numbers.entry(flow_key) {
-            Entry::Occupied(known) => *known.get(),
-            Entry::Vacant(place) => {
-                let unused = u32::try_from(self.flows.len()).unwrap_or(u32::MAX);
-                let number = *place.insert(self.free.pop().unwrap_or(unused));
-                self.begin(number, flow_key, flow_tag);
-                number
-            }
-        };
+        let (known, unused) = (self.numbers.len(), u32::try_from(self.flows.len()).unwrap_or(u32::MAX));
+        let number = *self.numbers.entry(flow_key).or_insert_with(|| self.free.pop().unwrap_or(unused));
+        if self.numbers.len() > known {
+            self.begin(number, flow_key, flow_tag);
+        }
         *self.waiters.flow_mut(key) = number;
         let flow = &mut self.flows[number as usize];
         let line = &mut self.lines[flow_key.partition.index()];
@@ -176,14 +169,10 @@ impl FairQueue {
     }
 
     /// Puts a flow where the arrival of its first waiter belongs, if that is the order.
-    #[inline]
     fn follow_arrivals(&mut self, number: u32) {
-        if self.by_arrival {
-            self.follow_first_arrival(number);
+        if !self.by_arrival {
+            return;
         }
-    }
-
-    fn follow_first_arrival(&mut self, number: u32) {
         let flow = &self.flows[number as usize];
         let oldest = self.waiters.front(flow.line).or_else(|| self.waiters.front(flow.gate));
         let start = oldest.map_or(flow.start, |oldest| self.waiters.get(oldest).sequence);
