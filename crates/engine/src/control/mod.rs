@@ -200,7 +200,9 @@ impl Controller {
             let is_least = in_force <= min.max(1);
             (is_least || state.reference() != Reference::HalfLoad).then_some((in_force, is_least))
         })?;
-        pauses.most = if pauses.most < law.limit() { pauses.most } else { 0 };
+        if until == Timestamp::NEVER && pauses.most >= law.limit() {
+            pauses.most = 0;
+        }
         Some(until)
     }
 

@@ -224,6 +224,13 @@ fn an_answer_and_a_mode_end_a_pause_and_a_fixed_limit_has_none() {
     let Arrival::Wait(_) = answered.arrive(at(10_000), &Ask::of(PartitionId::DEFAULT)) else { panic!("it waits") };
     answered.observe(at(10_005), &mut other, Outcome::Success);
     assert_eq!((answered.is_paused(), answered.running()), (false, 2), "and the waiter runs");
+    let mut at_least = paused();
+    for (now, outcome) in [(10_000, Outcome::Success), (15_000, Outcome::Cancelled)] {
+        let mut slot = arrive(&mut at_least, at(now), Timestamp::NEVER).unwrap();
+        at_least.observe(at(now + 5_000), &mut slot, outcome);
+        at_least.finish(at(now + 5_000), &mut slot);
+    }
+    assert_eq!(at_least.next_change(), at(25_000), "after an answer, the next pause is as short as the first");
     let mut observed = paused();
     observed.set_mode(at(5_250), Mode::Observe);
     assert!(runs(&mut observed));
