@@ -110,6 +110,7 @@ async fn bytes_that_are_not_text_neither_free_a_client_of_its_bounds_nor_bind_an
     }
 }
 
+#[cfg(feature = "axum")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn where_the_proxy_names_no_address_the_connection_counts() {
     let (admission, probe) = (handle(), Probe::closed());
