@@ -58,6 +58,7 @@ impl FairQueue {
     fn check_flow(&self, flow: &Flow, flow_tag: FlowTag) {
         assert!(flow.line.len() + flow.gate.len() > 0, "a flow ends with its last waiter");
         assert_eq!((flow.weight, flow.throttled), (flow_tag.weight, flow_tag.throttled), "a flow is what its label is");
+        assert_eq!(flow.stride, STRIDE / u64::from(flow.weight), "a flow moves on by its weight");
         let last_in_line = self.waiters.back(flow.line).map(|key| self.waiters.get(key).sequence);
         let first_at_gate = self.waiters.front(flow.gate).map(|key| self.waiters.get(key).sequence);
         if let (Some(inside), Some(outside)) = (last_in_line, first_at_gate) {
@@ -68,8 +69,10 @@ impl FairQueue {
             assert_eq!(flow.start, self.waiters.get(first).sequence, "a flow stands where its first one arrived");
         } else if !flow.throttled {
             let served = self.lines[flow.key.partition.index()].served[flow.key.level.index()];
-            let turn = STRIDE / u64::from(flow.weight);
-            assert!((served..=served + turn).contains(&flow.start), "nobody is further than one turn ahead or behind");
+            assert!(
+                (served..=served + flow.stride).contains(&flow.start),
+                "nobody is further than one turn ahead or behind"
+            );
         }
     }
 
@@ -85,8 +88,9 @@ impl FairQueue {
         let ready: BTreeSet<_> = flows().filter(|(_, flow)| !flow.throttled).map(|(i, flow)| flow.turn(i)).collect();
         assert_eq!(line.ready.members(), ready, "exactly the flows that aren't throttled are ready");
         let long = flows().filter(|(_, flow)| flow.line.len() > 0);
-        let long = long.map(|(number, flow)| flow.rank(flow.length(), number)).collect::<BTreeSet<_>>();
-        assert_eq!(line.lengths.members(), long, "flows stand by their lengths");
+        let long = long.map(|(number, flow)| (flow.key.level, flow.length(), number)).collect::<BTreeSet<_>>();
+        let ranks = long.into_iter().map(|(_, length, number)| self.flows[number as usize].rank(length, number));
+        assert!(line.lengths.members().into_iter().eq(ranks), "flows stand by their levels and lengths, in this order");
         let first = |flow: &Flow| Some(self.waiters.get(self.waiters.front(flow.gate)?).sequence);
         let gates: BTreeSet<_> = flows().filter_map(|(number, flow)| Some((first(flow)?, number))).collect();
         assert_eq!(line.gates.members(), gates, "flows at the gate stand by the arrival of their first one");
