@@ -134,7 +134,8 @@ impl Controller {
 
     fn with_outlasting(&self, limit: usize) -> usize {
         let limit = self.pauses.bound(limit.max(1));
-        limit.saturating_add(self.outlasting).min(self.law.max_limit().max(limit))
+        let most = if self.outlasting == 0 { limit } else { self.law.max_limit().max(limit) };
+        limit.saturating_add(self.outlasting).min(most)
     }
 
     /// Notes how many answers outlast the deadline of their callers; returns whether that moves the limit.
@@ -172,7 +173,7 @@ impl Controller {
             self.panics += 1;
             return (samples.len(), Step::Panicked);
         };
-        let limit = if outlasting == 0 { self.pauses.bound(limit.max(1)) } else { self.with_outlasting(limit) };
+        let limit = self.with_outlasting(limit);
         let before = self.samples;
         self.samples = before.wrapping_add(u32::try_from(learned).unwrap_or(u32::MAX));
         let step = if limit != in_force {
@@ -187,23 +188,22 @@ impl Controller {
         (learned, step)
     }
 
-    /// Returns until when no request starts, if this sample, of a request that was answered or not, begins a pause with this limit
-    /// in force; `NEVER`, if it ends one.
+    /// Returns until when no request starts, `NEVER` if requests do, and the limit from now on, if this sample, of a request that was
+    /// answered or not, begins a pause with this limit in force, or ends one, or lets one more request run after it.
     #[inline]
-    pub(crate) fn pause(&mut self, sample: &Sample, was_answered: bool, in_force: usize) -> Option<Timestamp> {
+    pub(crate) fn pause(&mut self, sample: &Sample, was_answered: bool, in_force: usize) -> Option<(Timestamp, usize)> {
         let Self { pauses, law, outlasting, .. } = self;
+        let in_force = in_force.saturating_sub(*outlasting);
         let until = pauses.learn(sample, was_answered, || {
             let state = catch_unwind(AssertUnwindSafe(|| law.state())).ok()?;
             // A limit that never moves is as it was set; that of a law without bounds has no least; half of a limit shows what brings nothing.
             let (min, _) = state.bounds().filter(|(min, max)| min < max && state.reference() != Reference::Nothing)?;
-            let in_force = in_force.saturating_sub(*outlasting);
             let is_least = in_force <= min.max(1);
             (is_least || state.reference() != Reference::HalfLoad).then_some((in_force, is_least))
         })?;
-        if until == Timestamp::NEVER && pauses.most >= law.limit() {
-            pauses.most = 0;
-        }
-        Some(until)
+        let limit = catch_unwind(AssertUnwindSafe(|| law.limit())).unwrap_or(in_force);
+        pauses.most = if until == Timestamp::NEVER && pauses.most >= limit { 0 } else { pauses.most };
+        Some((until, self.with_outlasting(limit)))
     }
 
     /// Asks the law for the least time from one start to the next; zero where starts are not spread.

@@ -1,6 +1,7 @@
 //! What laws are told of requests: whether an answer came too late, and whether others were refused beside free slots.
 
 use std::{
+    cell::Cell,
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -133,12 +134,15 @@ fn a_refusal_by_the_limit_itself_is_nothing_new() {
     slots.iter_mut().for_each(|slot| engine.finish(at(11), slot));
 }
 
-/// A law of which only the bounds matter: the limit is the least.
+thread_local!(static BROKEN: Cell<bool> = const { Cell::new(false) });
+
+/// A law of which only the bounds matter: the limit is the least, until it is broken.
 #[derive(Debug)]
 struct Least(usize, usize);
 
 impl LimitAlgorithm for Least {
     fn limit(&self) -> usize {
+        assert!(!BROKEN.get(), "a law may panic");
         self.0
     }
 
@@ -277,4 +281,15 @@ fn after_a_pause_each_answer_in_time_lets_one_more_request_run() {
         (snapshot.limit, count, &*snapshot.limit_state.state == "resuming")
     });
     assert_eq!(limits, [(1, 1, true), (2, 2, true), (3, 3, false), (3, 3, false)], "no more than the law says");
+}
+
+#[test]
+fn a_law_that_panics_after_a_pause_leaves_the_limit_as_it_is() {
+    let mut engine = after_a_late_request(Least(1, 9), PartitionMode::Burst, 0);
+    let mut slot = arrive(&mut engine, at(60_000), Timestamp::NEVER).unwrap();
+    BROKEN.set(true);
+    engine.observe(at(60_005), &mut slot, Outcome::Success);
+    engine.finish(at(60_005), &mut slot);
+    BROKEN.set(false);
+    assert_eq!((engine.snapshot().limit, engine.is_paused()), (1, false));
 }

@@ -223,9 +223,9 @@ impl Engine {
     /// Begins or ends a pause, and learns how long a slot was held, after the law took a sample.
     #[inline]
     fn go_on_after(&mut self, sample: &Sample, was_answered: bool, has_ended: bool) {
-        if let Some(until) = self.controller.pause(sample, was_answered, self.capacity.limit()) {
+        if let Some((until, limit)) = self.controller.pause(sample, was_answered, self.capacity.limit()) {
             self.capacity.pause(until);
-            self.capacity.resize(self.controller.limit());
+            self.capacity.resize(limit);
             if until == Timestamp::NEVER {
                 self.dispatch(sample.end);
             }
