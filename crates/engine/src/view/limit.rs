@@ -18,7 +18,7 @@ pub struct LimitSnapshot {
     pub sentence: String,
     /// Name of the law, such as `aimd` or `fixed`; the name of its type for a law that tells no name.
     pub law: String,
-    /// What the limit does: `fixed`, `paused` (all that the least limit allows ended late and without an answer, and no request starts for a while), `resuming` (after that, one more request runs with each answer in time), `probing`, `too_little_load` (the law can't tell what another limit would do),
+    /// What the limit does: `fixed`, `paused` (all requests ended late and without an answer, and none starts for a while), `resuming` (after that, one more request runs with each answer in time), `probing`, `too_little_load` (the law can't tell what another limit would do),
     /// `at_maximum`, `at_minimum`, `growing` or `backing_off` (moved in the last ten seconds), or `steady`.
     #[cfg_attr(feature = "schema", schemars(extend("enum" = Self::STATES)))]
     pub state: Cow<'static, str>,
