@@ -20,8 +20,8 @@ use super::{
 /// What is counted, the most there may be, and where it should go.
 const CEILINGS: &[(&str, usize, usize)] = &[
     ("lines of Rust, whole repository", 134_958, 92_000),
-    ("lines without tests, library", 48_708, 35_000),
-    ("lines without tests, engine but what it tells of itself", 15_192, 14_000),
+    ("lines without tests, library", 48_687, 35_000),
+    ("lines without tests, engine but what it tells of itself", 15_191, 14_000),
     ("entries at the top level, not hidden", 11, 11),
     ("calls of `capacity.take`", 1, 1),
     ("functions in the verbs of the engine", 167, 120),
