@@ -147,8 +147,6 @@ pub use crate::{
 #[cfg(feature = "capture")]
 pub mod capture {
     pub use crate::runtime::{Capture, CaptureError, CaptureState, CapturedLines, Recording, RollingCapture};
-    #[doc(hidden)]
-    pub use crate::runtime::{ReplayEngine, ReplayRequest};
 }
 
 /// Which partition, label and class a request belongs to: classifiers for HTTP and gRPC.

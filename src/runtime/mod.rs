@@ -26,9 +26,7 @@ pub(crate) use self::admit::{AsShared, Entry, SlotGuard, Waiting};
 #[cfg(feature = "introspect")]
 pub(crate) use self::background::{Frame, HistoryView, Row};
 #[cfg(feature = "capture")]
-pub use self::capture::{
-    Capture, CaptureError, CaptureState, CapturedLines, Recording, ReplayEngine, ReplayRequest, RollingCapture,
-};
+pub use self::capture::{Capture, CaptureError, CaptureState, CapturedLines, Recording, RollingCapture};
 #[cfg(feature = "config")]
 pub use self::operate::Watch;
 pub use self::operate::{AdmissionBuilder, DrainMode, WorkerReport};

@@ -15,8 +15,8 @@ pub(crate) struct Asked {
     pub(crate) class: Option<String>,
     pub(crate) namespace: Option<String>,
     pub(crate) label: Option<String>,
-    run: Option<String>,
-    criticality: Criticality,
+    pub(crate) run: Option<String>,
+    pub(crate) criticality: Criticality,
     /// When its caller gives up, as the capture counts time.
     pub(crate) deadline: Option<u64>,
 }
@@ -72,16 +72,26 @@ pub(crate) fn drain(line: &Value) -> DrainMode {
     if line["serves_waiting"] == true { DrainMode::ServeWaiting } else { DrainMode::RejectWaiting }
 }
 
+/// A text that a line about a worker has to have.
+pub(crate) fn name<'a>(line: &'a Value, field: &str) -> Result<&'a str, String> {
+    line[field].as_str().ok_or_else(|| format!("{field}: is missing"))
+}
+
+/// How many requests a worker takes at once, and for how long that holds.
+pub(crate) fn slots(line: &Value) -> Result<(usize, Duration), String> {
+    let number = |field: &str| line[field].as_u64().ok_or_else(|| format!("{field}: is missing"));
+    let slots = usize::try_from(number("slots")?).unwrap_or(usize::MAX);
+    Ok((slots, Duration::from_nanos(number("valid_for")?)))
+}
+
 /// What a worker says.
 pub(crate) fn report(line: &Value) -> Result<WorkerReport, String> {
-    let name = |field: &str| text(line, field).ok_or_else(|| format!("{field}: is missing"));
-    let number = |field: &str| line[field].as_u64().ok_or_else(|| format!("{field}: is missing"));
-    let report = WorkerReport::new(name("label")?, name("worker")?);
+    let report = WorkerReport::new(name(line, "label")?, name(line, "worker")?);
     let report = with(report, line["namespace"].as_str(), WorkerReport::namespace);
     let report = with(report, line["class"].as_str(), WorkerReport::class);
     if line["do"] == "worker_gone" {
         return Ok(report);
     }
-    let slots = usize::try_from(number("slots")?).unwrap_or(usize::MAX);
-    Ok(report.max_concurrent(slots).valid_for(Duration::from_nanos(number("valid_for")?)))
+    let (slots, valid_for) = slots(line)?;
+    Ok(report.max_concurrent(slots).valid_for(valid_for))
 }

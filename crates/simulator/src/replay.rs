@@ -24,13 +24,11 @@
 //! # }
 //! ```
 
-use std::{collections::HashMap, io::BufRead, task::Poll};
+use std::{collections::HashMap, io::BufRead, sync::Arc, task::Poll};
 
 use serde_json::Value;
-use tower_admission::{
-    AdmissionBuilder, Outcome, Reason, Timestamp,
-    capture::{ReplayEngine, ReplayRequest},
-};
+use tower_admission::{AdmissionBuilder, DrainMode, Outcome, Reason, Timestamp};
+use tower_admission_engine::{Arrival, Ask, ClassId, Engine, PartitionId, Place, Slot, Subject, normal};
 
 use super::lines::{self, Asked, text};
 
@@ -96,8 +94,14 @@ pub fn replay(
     lines: impl BufRead,
 ) -> Result<Replayed, String> {
     let mut reloads = reloads.into_iter();
-    let engine = ReplayEngine::new(settings).map_err(|error| error.to_string())?;
-    let mut replay = Replay { limit: engine.limit(), engine, requests: HashMap::new(), waiting: HashMap::new() };
+    let engine = Engine::new(settings.into_plan().map_err(|error| error.to_string())?);
+    let mut replay = Replay {
+        limit: engine.limit(),
+        partitions: engine.partitions().map(|(_, name, _)| Arc::from(name)).collect(),
+        engine,
+        requests: HashMap::new(),
+        waiting: HashMap::new(),
+    };
     let mut result = Replayed { cut: Some("its last line is missing".to_owned()), ..Replayed::default() };
     let mut has_begun = false;
     for (number, line) in (1..).zip(lines.lines()) {
@@ -116,7 +120,9 @@ pub fn replay(
             }
             Some("reload") => {
                 let settings = reloads.next().ok_or_else(|| bad("there are no settings for this reload".to_owned()))?;
-                replay.engine.reload(at, settings).map_err(|error| bad(error.to_string()))?;
+                let plan = settings.into_plan().map_err(|error| bad(error.to_string()))?;
+                let added = replay.engine.reload(at, plan);
+                replay.partitions.extend(added);
             }
             _ => {}
         }
@@ -153,9 +159,17 @@ fn recorded(line: &Value) -> Result<Decided, String> {
     Ok((text(line, "gets"), ended, line["limit"].as_u64()))
 }
 
+/// A request that waits or runs.
+enum Stage {
+    Waits(Place),
+    Runs(Slot),
+}
+
 struct Replay {
-    engine: ReplayEngine,
-    requests: HashMap<u64, ReplayRequest>,
+    engine: Engine,
+    /// Names of all partitions that there have been, by their numbers.
+    partitions: Vec<Arc<str>>,
+    requests: HashMap<u64, Stage>,
     /// Requests by the numbers of their places.
     waiting: HashMap<u32, u64>,
     limit: usize,
@@ -189,9 +203,13 @@ impl Replay {
             "arrive" => Some(self.arrive(now, id()?, &Asked::read(line)?)),
             "claim" => Some(self.claim(now, id()?)),
             "leave" => {
-                if let Some(mut request) = self.requests.remove(&id()?) {
-                    self.engine.observe(now, &mut request, Outcome::Cancelled);
-                    self.engine.finish(now, request);
+                match self.requests.remove(&id()?) {
+                    Some(Stage::Waits(place)) => self.engine.cancel(now, &place),
+                    Some(Stage::Runs(mut slot)) => {
+                        self.engine.observe(now, &mut slot, Outcome::Cancelled);
+                        self.engine.finish(now, &mut slot);
+                    }
+                    None => {}
                 }
                 None
             }
@@ -208,71 +226,104 @@ impl Replay {
                 None
             }
             "drain" => {
-                self.engine.drain(now, lines::drain(line));
+                self.engine.close(now, lines::drain(line) == DrainMode::ServeWaiting);
                 None
             }
-            "worker" => {
-                self.engine.report_worker(now, &lines::report(line)?);
-                None
-            }
-            "worker_gone" => {
-                self.engine.remove_worker(now, &lines::report(line)?);
+            "worker" | "worker_gone" => {
+                self.hear(now, verb, line)?;
                 None
             }
             // Its settings are there already.
             "reload" => None,
             _ => return Err(format!("do: found {verb:?}")),
         };
-        let known = |(place, why)| Some((*self.waiting.get(&place)?, answer(why)));
-        let ended = self.engine.take_ended().into_iter().filter_map(known).collect();
+        let ended = self.engine.ended_since(0);
+        let ended = ended.filter_map(|(place, why)| Some((*self.waiting.get(&place.index)?, answer(why)))).collect();
+        while self.engine.take_notice().is_some() {}
+        while self.engine.take_expired().is_some() {}
         let limit = self.engine.limit();
         let moved = (std::mem::replace(&mut self.limit, limit) != limit).then_some(limit as u64);
         Ok((gets, ended, moved))
     }
 
     fn arrive(&mut self, now: Timestamp, id: u64, asked: &Asked) -> String {
-        let deadline = asked.deadline.map(Timestamp::from_nanos);
-        match self.engine.arrive(now, &asked.ticket(), deadline, asked.waits) {
-            Ok(request) => {
-                let place = request.place();
-                self.requests.insert(id, request);
-                let Some(place) = place else { return answer(None) };
-                self.waiting.insert(place, id);
+        let number = |name: &str| self.partitions.iter().position(|known| **known == *name);
+        let partition = asked.partition.as_deref().and_then(number).and_then(PartitionId::from_index);
+        let namespace = asked.namespace.as_deref().and_then(normal).unwrap_or_default();
+        let run = asked.run.as_deref().and_then(normal);
+        let ask = Ask {
+            partition: partition.unwrap_or(PartitionId::DEFAULT),
+            class: asked.class.as_deref().map_or(ClassId::OTHERS, |class| self.engine.class(class)),
+            criticality: asked.criticality,
+            subject: asked.label.as_deref().and_then(normal).map(|label| Subject::new(namespace, label, run)),
+            deadline: asked.deadline.map_or(Timestamp::NEVER, Timestamp::from_nanos),
+        };
+        match if asked.waits { self.engine.arrive(now, &ask) } else { self.engine.arrive_now(now, &ask) } {
+            Arrival::Admit(slot) => {
+                self.requests.insert(id, Stage::Runs(slot));
+                answer(None)
+            }
+            Arrival::Wait(place) | Arrival::Ask(place, _) => {
+                self.waiting.insert(place.key().index, id);
+                self.requests.insert(id, Stage::Waits(place));
                 "place".to_owned()
             }
-            Err(reason) => answer(Some(reason)),
+            Arrival::Reject(refusal) => answer(Some(refusal.reason)),
         }
     }
 
     fn claim(&mut self, now: Timestamp, id: u64) -> String {
         let Some(request) = self.requests.get_mut(&id) else { return "nothing".to_owned() };
-        match self.engine.claim(now, request) {
+        let Stage::Waits(place) = &*request else { return answer(None) };
+        match self.engine.claim(now, place) {
             Poll::Pending => "place".to_owned(),
-            Poll::Ready(Ok(())) => answer(None),
-            Poll::Ready(Err(reason)) => {
+            Poll::Ready(Ok(slot)) => {
+                *request = Stage::Runs(slot);
+                answer(None)
+            }
+            Poll::Ready(Err(refusal)) => {
                 self.requests.remove(&id);
-                answer(Some(reason))
+                answer(Some(refusal.reason))
             }
         }
+    }
+
+    /// Takes note of what a worker says, if it names itself and its label.
+    fn hear(&mut self, now: Timestamp, verb: &str, line: &Value) -> Result<(), String> {
+        let (label, worker) = (lines::name(line, "label")?, lines::name(line, "worker")?);
+        let namespace = line["namespace"].as_str().and_then(normal).unwrap_or_default();
+        let (Some(label), Some(worker)) = (normal(label), normal(worker)) else { return Ok(()) };
+        let (class, subject) = (line["class"].as_str(), Subject::new(namespace, label, None));
+        if verb == "worker" {
+            let (slots, valid_for) = lines::slots(line)?;
+            self.engine.report_worker(now, class, &subject, worker, slots, valid_for);
+        } else {
+            self.engine.remove_worker(now, class, &subject, worker);
+        }
+        Ok(())
     }
 
     /// Ends a request, or a part of it. A request that still waits here leaves when it has ended in the capture.
     fn end(&mut self, now: Timestamp, id: u64, verb: &str, outcome: Option<Outcome>) {
         let Some(request) = self.requests.get_mut(&id) else { return };
-        match outcome {
-            Some(outcome) if verb == "abandon" => self.engine.abandon(now, request, outcome),
-            Some(outcome) => self.engine.observe(now, request, outcome),
-            None if verb == "answer" => self.engine.answer(now, request),
-            None if verb == "overload" => self.engine.observe_late_overload(now, request),
-            None => {}
+        if let Stage::Runs(slot) = request {
+            match outcome {
+                Some(outcome) if verb == "abandon" => drop(self.engine.abandon(now, slot, outcome)),
+                Some(outcome) => self.engine.observe(now, slot, outcome),
+                None if verb == "answer" => self.engine.answer(now, slot),
+                None if verb == "overload" => self.engine.observe_late_overload(now, slot),
+                None => {}
+            }
         }
         if verb == "observe" {
             self.engine.go_on(now);
         }
-        if verb == "finish"
-            && let Some(request) = self.requests.remove(&id)
-        {
-            self.engine.finish(now, request);
+        if verb == "finish" {
+            match self.requests.remove(&id) {
+                Some(Stage::Waits(place)) => self.engine.cancel(now, &place),
+                Some(Stage::Runs(mut slot)) => self.engine.finish(now, &mut slot),
+                None => {}
+            }
         }
     }
 }

@@ -2,11 +2,10 @@
 //!
 //! ```text
 //! turn (under the lock): step ─▶ Tape ─▶ bounded channel ─▶ writer (a thread): Row ─▶ CaptureRow ─▶ file
-//!                                  replay, in the simulator: file ─▶ ReplayEngine, and compare
+//!                                  replay, in the simulator: file ─▶ Engine, and compare
 //! ```
 
 mod line;
-mod replay;
 mod rolling;
 mod writer;
 
@@ -19,10 +18,7 @@ use std::{
 };
 
 pub(super) use rolling::Slot as RollingSlot;
-pub use {
-    replay::{ReplayEngine, ReplayRequest},
-    rolling::{CaptureState, CapturedLines, RollingCapture},
-};
+pub use rolling::{CaptureState, CapturedLines, RollingCapture};
 
 use self::line::{Header, VERSION};
 use crate::{

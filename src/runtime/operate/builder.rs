@@ -11,6 +11,8 @@ use std::{
 
 #[cfg(feature = "config")]
 use crate::config::AdmissionConfig;
+#[cfg(feature = "capture")]
+use crate::engine::plan::Plan;
 use crate::runtime::{Admission, remote::RemoteLimiter, shared::Shared};
 #[cfg(feature = "shared")]
 use crate::store::OnStoreFailure;
@@ -175,6 +177,17 @@ impl AdmissionBuilder {
     pub fn processor_clock(mut self) -> Self {
         self.clock = Some(TimeSource::processor());
         self
+    }
+
+    /// Returns what an engine is told of these settings: for replays in `admission-simulator`, and no part of the interface.
+    ///
+    /// # Errors
+    ///
+    /// If the settings can't be used.
+    #[cfg(feature = "capture")]
+    #[doc(hidden)]
+    pub fn into_plan(self) -> Result<Plan, BuildError> {
+        self.settings.into_plan().map(|(plan, _)| plan)
     }
 
     /// Makes the handle.
