@@ -64,11 +64,10 @@ pub(super) fn write(
             Err(RecvTimeoutError::Disconnected) => break,
         }
     }
-    let error = match end.get() {
-        Cut::None => None,
-        Cut::Overflow => Some("overflow: rows came faster than they were written".to_owned()),
-        Cut::Full => Some("full: as many rows as were wanted are here".to_owned()),
-    };
+    let error = end.get().map(|cut| match cut {
+        Cut::Overflow => "overflow: rows came faster than they were written".to_owned(),
+        Cut::Full => "full: as many rows as were wanted are here".to_owned(),
+    });
     let line =
         CaptureRow { t: last, verb: Verb::End, rows: Some(count), error: error.clone(), ..CaptureRow::default() };
     put(&mut out, &line)?;

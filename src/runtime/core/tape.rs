@@ -2,8 +2,7 @@
 
 use std::{
     sync::{
-        Arc,
-        atomic::{AtomicU8, Ordering},
+        Arc, OnceLock,
         mpsc::{SyncSender, TrySendError},
     },
     time::Duration,
@@ -119,30 +118,15 @@ impl Step {
 
 /// Why a capture ended before it was stopped.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-#[repr(u8)]
 pub(in crate::runtime) enum Cut {
-    /// The capture did not end so.
-    None,
     /// Rows came faster than they could be written.
     Overflow,
     /// As many rows as were wanted are written.
     Full,
 }
 
-/// Why the capture ended, for both sides.
-#[derive(Debug, Default)]
-pub(in crate::runtime) struct End(AtomicU8);
-
-impl End {
-    pub(in crate::runtime) fn set(&self, cut: Cut) {
-        self.0.store(cut as u8, Ordering::Release);
-    }
-
-    pub(in crate::runtime) fn get(&self) -> Cut {
-        let cut = self.0.load(Ordering::Acquire);
-        [Cut::Overflow, Cut::Full].into_iter().find(|&it| it as u8 == cut).unwrap_or(Cut::None)
-    }
-}
+/// Why the capture ended, for both sides; nothing, unless it ended before it was stopped.
+pub(in crate::runtime) type End = OnceLock<Cut>;
 
 /// Longest time without rows while the channel is full: building a [`Checkpoint`] takes time under the lock.
 const RETRY: Duration = Duration::from_millis(20);
@@ -209,7 +193,8 @@ impl Tape {
                 Cut::Full
             }
         };
-        self.end.set(cut);
+        // It ends once.
+        let _ = self.end.set(cut);
         false
     }
 
