@@ -13,27 +13,15 @@ pub struct Rejection {
     pub(crate) bound: usize,
     pub(crate) responds_empty: bool,
     pub(crate) timed_out: bool,
+    /// Whether the deadline of the request is over; otherwise it would only come too early.
     pub(crate) is_over: bool,
+    /// Whether there is room for this very request then: jitter would only make it late.
     pub(crate) is_promised: bool,
+    /// What is left of the caller's own deadline, if it came with one.
     pub(crate) time_left: Option<Duration>,
 }
 
 impl Rejection {
-    /// Whether there is room for this very request then: jitter would only make it late.
-    pub(crate) const fn is_promised(&self) -> bool {
-        self.is_promised
-    }
-
-    /// Returns what is left of the caller's own deadline, if it came with one.
-    pub(crate) const fn time_left(&self) -> Option<Duration> {
-        self.time_left
-    }
-
-    /// Whether the deadline of the request is over; otherwise it would only come too early.
-    pub(crate) const fn is_over(&self) -> bool {
-        self.is_over
-    }
-
     /// Whether the request was rejected after its maximum wait. [`reason`](Self::reason) then names the rule that was
     /// full, or [`Reason::QueueTimeout`] or [`Reason::GateTimeout`] where no slot was free. The caller's own deadline
     /// is no such timeout.

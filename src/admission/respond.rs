@@ -191,7 +191,7 @@ impl Rejections {
         let unavailable =
             rejection.reason().is_unavailable() || self.unavailable && !rejection.reason().is_caller_limit();
         let status = match unavailable {
-            _ if rejection.is_over() => DEADLINE_EXCEEDED,
+            _ if rejection.is_over => DEADLINE_EXCEEDED,
             true => UNAVAILABLE,
             false => RESOURCE_EXHAUSTED,
         };
@@ -202,13 +202,13 @@ impl Rejections {
         }
         let (message, delay) = (grpc_text(rejection), told(rejection));
         // A deadline that is over is the end of the call, and no sign of load.
-        if !rejection.is_over() {
+        if !rejection.is_over {
             headers.insert(GRPC_DETAILS, details(rejection, &status, &message, delay));
         }
         headers.insert(GRPC_STATUS, status);
         headers.insert(GRPC_MESSAGE, grpc_message(message, rejection.reason()));
         // What is negative means that it is in vain to retry the call before its deadline.
-        let pushback = match rejection.time_left() {
+        let pushback = match rejection.time_left {
             Some(left) if rejection.retry_after() > left || rejection.reason() == Reason::Deadline => -1,
             left => i32::try_from(left.map_or(delay, |left| delay.min(left)).as_millis()).unwrap_or(i32::MAX),
         };
@@ -236,7 +236,7 @@ fn jittered(retry_after: Duration) -> Duration {
 
 /// Returns after how long a request is told to come back.
 fn told(rejection: &Rejection) -> Duration {
-    if rejection.is_promised() { rejection.retry_after() } else { jittered(rejection.retry_after()) }
+    if rejection.is_promised { rejection.retry_after() } else { jittered(rejection.retry_after()) }
 }
 
 /// Numbers up to a minute, so that a rejection needs no memory of its own: seconds, and milliseconds in steps of a tenth.
