@@ -26,6 +26,8 @@ pub use body::{AdmissionBody, BodyData};
 pub use builder_ext::ServiceBuilderExt;
 #[cfg(feature = "axum")]
 pub use classify::by_matched_path;
+#[cfg(feature = "introspect")]
+pub(crate) use classify::percent_decoded;
 pub use classify::{
     Classify, KeyExtractor, by_baggage, by_extension, by_forwarded_ip, by_grpc_method, by_grpc_service, by_header,
     by_peer_ip, classify_fn, demote_retries, label_by_extension, partition_by_extension, paths,

@@ -42,7 +42,8 @@ pub fn by_baggage(name: &str) -> KeyExtractor {
     })
 }
 
-fn percent_decoded(text: &str) -> Option<Cow<'_, str>> {
+/// Percent-encoding (RFC 3986, section 2.1) of what is UTF-8 then; `None` for anything else.
+pub(crate) fn percent_decoded(text: &str) -> Option<Cow<'_, str>> {
     let Some((plain, encoded)) = text.split_once('%') else { return Some(Cow::Borrowed(text)) };
     let mut bytes = plain.as_bytes().to_vec();
     for part in encoded.split('%') {

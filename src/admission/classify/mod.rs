@@ -8,6 +8,8 @@ mod forwarded;
 
 use std::{borrow::Cow, collections::HashMap, fmt, marker::PhantomData};
 
+#[cfg(feature = "introspect")]
+pub(crate) use carried::percent_decoded;
 pub use carried::{by_baggage, demote_retries};
 pub use forwarded::{by_forwarded_ip, by_peer_ip};
 use http::HeaderName;

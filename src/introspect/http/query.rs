@@ -1,10 +1,11 @@
 //! What a URL says: percent-encoded text and parameters.
 
-use std::{fmt, str::FromStr, time::Duration};
+use std::{borrow::Cow, fmt, str::FromStr, time::Duration};
 
 use super::reply::Problem;
 use crate::{
     Reason,
+    admission::percent_decoded,
     engine::{DecisionEntry, DecisionKind, JournalEntry, JournalEvent, LabelStatus, SampledName, Wanted},
     introspect::wire::{EntryKind, LabelSort},
 };
@@ -311,23 +312,11 @@ fn word<T: Copy>(key: &str, value: &str, allowed: &[(&str, T)]) -> Result<T, Pro
     })
 }
 
-/// Percent-encoding (RFC 3986, section 2.1); in forms, a plus is a space.
+/// Decodes a text of a URL; in forms, a plus is a space.
 fn decode(text: &str, in_form: bool) -> Result<String, Problem> {
     let invalid = || Problem::invalid(format_args!("{text:?} is not percent-encoded UTF-8"));
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.bytes();
-    while let Some(byte) = rest.next() {
-        bytes.push(match byte {
-            b'%' => {
-                let mut digit = || rest.next().and_then(|byte| char::from(byte).to_digit(16));
-                let (Some(high), Some(low)) = (digit(), digit()) else { return Err(invalid()) };
-                u8::try_from(high * 16 + low).unwrap_or_default()
-            }
-            b'+' if in_form => b' ',
-            byte => byte,
-        });
-    }
-    String::from_utf8(bytes).map_err(|_| invalid())
+    let written = if in_form { Cow::Owned(text.replace('+', " ")) } else { Cow::Borrowed(text) };
+    percent_decoded(&written).map(Cow::into_owned).ok_or_else(invalid)
 }
 
 #[cfg(test)]
