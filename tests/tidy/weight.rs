@@ -19,8 +19,8 @@ use super::{
 
 /// What is counted, the most there may be, and where it should go.
 const CEILINGS: &[(&str, usize, usize)] = &[
-    ("lines of Rust, whole repository", 134_958, 92_000),
-    ("lines without tests, library", 48_687, 35_000),
+    ("lines of Rust, whole repository", 134_807, 92_000),
+    ("lines without tests, library", 48_475, 35_000),
     ("lines without tests, engine but what it tells of itself", 15_191, 14_000),
     ("entries at the top level, not hidden", 11, 11),
     ("calls of `capacity.take`", 1, 1),
@@ -30,7 +30,7 @@ const CEILINGS: &[(&str, usize, usize)] = &[
     ("methods of the widest room", 60, 25),
     ("references to inner objects that rooms hand out", 12, 0),
     ("names of fields in the snapshot and again on the wire", 29, 0),
-    ("public types", 199, 190),
+    ("public types", 197, 190),
     ("files with an `impl TwoPoint`", 2, 1),
     ("test programs of the workspace", 12, 12),
     ("files in circles of imports, library", 0, 0),
