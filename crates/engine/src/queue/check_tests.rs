@@ -2,20 +2,21 @@
 
 use std::collections::BTreeMap;
 
-use super::WaitQueue;
+use super::{Lengths, WaitQueue};
 use crate::{
     Timestamp,
-    ids::{Key, LabelId, PartitionId, RunId},
-    tokens::{FlowTag, Stage, Waiter},
+    ids::{LabelId, PartitionId, RunId},
+    tokens::{Claim, FlowTag, Stage},
 };
 
 impl WaitQueue {
     /// Asserts what is counted in every verb.
     pub(crate) fn check(&self, partitions: impl Iterator<Item = PartitionId> + Clone) {
-        let in_line: usize = partitions.clone().map(|it| self.in_line_of(it)).sum();
-        assert_eq!(self.in_line, in_line, "waiters in line are conserved");
-        assert_eq!(self.at_gate, partitions.map(|it| self.at_gate_of(it)).sum::<usize>(), "and at the gate");
-        assert!(self.entries() >= self.len(), "every waiter has an entry");
+        let sum = |of: fn(Lengths) -> usize| partitions.clone().map(|it| of(self.lengths_of(it))).sum::<usize>();
+        assert_eq!(self.lengths.in_line, sum(|it| it.in_line), "waiters in line are conserved");
+        assert_eq!(self.lengths.in_room, sum(|it| it.in_room), "and those of them in the room for guarantees");
+        assert_eq!(self.lengths.at_gate, sum(|it| it.at_gate), "and at the gate");
+        assert!(self.flows.waiters.len() >= self.lengths.all(), "every waiter has an entry");
     }
 
     /// Asserts everything that is stored twice, once as it is and once as a sum, a set or a heap. `flow_tag` of the
@@ -26,7 +27,9 @@ impl WaitQueue {
         }
         let live = self.flows.live();
         let count = |stage| live.iter().filter(|(_, waiter)| waiter.stage == stage).count();
-        assert_eq!((self.in_line, self.at_gate), (count(Stage::Line), count(Stage::Gate)), "waiters are conserved");
+        let in_room = live.iter().filter(|(_, waiter)| waiter.claim != Claim::None).count();
+        let expected = Lengths { in_line: count(Stage::Line), in_room, at_gate: count(Stage::Gate) };
+        assert_eq!(self.lengths, expected, "waiters are conserved");
         let with_end = live.iter().filter(|(_, waiter)| waiter.deadline != Timestamp::NEVER);
         let expected: BTreeMap<_, _> = with_end.map(|(key, waiter)| (key.index, waiter.deadline)).collect();
         assert_eq!(self.deadlines.members(), expected, "exactly those whose wait can end have a deadline");
@@ -42,13 +45,8 @@ impl WaitQueue {
         assert_eq!(self.runs.counts(), runs, "each run that has a place is known, and its waiters are counted");
     }
 
-    /// Returns all waiters that have a place, including those that were answered and have not asked yet.
-    pub(crate) fn live(&self) -> Vec<(Key, &Waiter)> {
-        self.flows.live()
-    }
-
     /// Whether nothing is left of any waiter.
     pub(crate) fn is_clean(&self) -> bool {
-        self.entries() == 0 && self.deadlines.members().is_empty() && self.runs.counts().is_empty()
+        self.flows.waiters.len() == 0 && self.deadlines.members().is_empty() && self.runs.counts().is_empty()
     }
 }

@@ -19,15 +19,13 @@ use crate::{
     deadlines::Deadlines,
     ids::{FlowKey, Key, LabelId, PartitionId, RunId},
     plan::{Discipline, QueuePlan},
-    tokens::{Ask, Claim, DryRunOutcome, FlowTag, Marks, Refusal, Stage, Waiter},
+    tokens::{Ask, Claim, DryRunOutcome, FlowTag, Marks, Stage, Waiter},
 };
 
 /// The waiters.
 #[derive(Debug)]
 pub(crate) struct WaitQueue {
-    /// Waiters in line, and at the gate.
-    in_line: usize,
-    at_gate: usize,
+    lengths: Lengths,
     plan: QueuePlan,
     /// Time when the line was empty last.
     last_empty: Timestamp,
@@ -39,10 +37,37 @@ pub(crate) struct WaitQueue {
     runs: Runs,
     deadlines: Deadlines,
     passed_over: bool,
-    /// Waiters of each partition that have a place in the room for guarantees.
-    in_room: Vec<usize>,
     /// The number of the last waiter that came.
     sequence: u64,
+}
+
+/// How many requests wait: in line, those of them that have a place in the room for guarantees, and at the gate.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) struct Lengths {
+    pub(crate) in_line: usize,
+    pub(crate) in_room: usize,
+    pub(crate) at_gate: usize,
+}
+
+impl Lengths {
+    #[inline]
+    pub(crate) const fn all(self) -> usize {
+        self.in_line + self.at_gate
+    }
+
+    fn of(&mut self, stage: Stage) -> &mut usize {
+        if stage == Stage::Line { &mut self.in_line } else { &mut self.at_gate }
+    }
+}
+
+/// What is free for a further waiter.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Room {
+    /// Places that the line has, free or not.
+    pub(crate) places: usize,
+    /// Whether it may join the line, and whether it may stand before the gate.
+    pub(crate) in_line: bool,
+    pub(crate) at_gate: bool,
 }
 
 /// What a waiter that left the line or the gate leaves behind.
@@ -58,8 +83,7 @@ pub(crate) struct Left {
 impl WaitQueue {
     pub(crate) fn new(partitions: usize, plan: QueuePlan) -> Self {
         Self {
-            in_line: 0,
-            at_gate: 0,
+            lengths: Lengths::default(),
             plan,
             last_empty: Timestamp::ZERO,
             allowances: vec![BurstAllowance::default(); partitions],
@@ -68,7 +92,6 @@ impl WaitQueue {
             runs: Runs::default(),
             deadlines: Deadlines::default(),
             passed_over: false,
-            in_room: vec![0; partitions],
             sequence: 0,
         }
     }
@@ -77,32 +100,23 @@ impl WaitQueue {
     pub(crate) fn replace(&mut self, partitions: usize, plan: QueuePlan) {
         self.plan = plan;
         self.allowances.resize_with(partitions, BurstAllowance::default);
-        self.in_room.resize(partitions, 0);
         self.flows.reorder(partitions, plan.discipline == Discipline::Fifo, plan.aging);
     }
 
-    /// Returns how many requests wait, in line and at the gate.
     #[inline]
-    pub(crate) const fn len(&self) -> usize {
-        self.in_line + self.at_gate
+    pub(crate) const fn lengths(&self) -> Lengths {
+        self.lengths
     }
 
     #[inline]
     pub(crate) const fn is_empty(&self) -> bool {
-        self.len() == 0
+        self.lengths.all() == 0
     }
 
-    pub(crate) const fn in_line(&self) -> usize {
-        self.in_line
-    }
-
-    pub(crate) const fn at_gate(&self) -> usize {
-        self.at_gate
-    }
-
-    /// Returns how many requests of a partition wait in the room for guarantees.
-    pub(crate) fn in_room_of(&self, partition: PartitionId) -> usize {
-        self.in_room[partition.index()]
+    /// Returns what the settings say.
+    #[inline]
+    pub(crate) const fn plan(&self) -> QueuePlan {
+        self.plan
     }
 
     /// Returns how many requests of a run wait.
@@ -120,127 +134,94 @@ impl WaitQueue {
         self.runs.name(run)
     }
 
-    /// Returns how many places the line has under this limit.
-    pub(crate) const fn places(&self, limit: usize) -> usize {
-        self.plan.line.places.count(limit)
-    }
-
-    /// Returns how many requests may be inside of the gate besides those that the limit lets run; `None` without a
-    /// gate.
-    pub(crate) const fn behind_gate(&self) -> Option<usize> {
-        self.plan.queue
-    }
-
-    pub(crate) const fn discipline(&self) -> Discipline {
-        self.plan.discipline
-    }
-
-    /// Whether a waiter may join the line while `running` requests run. The line is bounded by its places, and together with the
-    /// running requests by the gate. Both matter: a partition at its hard cap waits while the server runs less than its limit,
+    /// Returns what is free for a further waiter while `running` requests run. The line is bounded by its places, and together with
+    /// the running requests by the gate. Both matter: a partition at its hard cap waits while the server runs less than its limit,
     /// and a limit that shrank runs more.
-    pub(crate) fn has_room(&self, limit: usize, running: usize) -> bool {
-        let inside = running.saturating_add(self.in_line);
+    #[inline]
+    pub(crate) fn room(&self, limit: usize, running: usize) -> Room {
+        let Lengths { in_line, at_gate, .. } = self.lengths;
+        let places = self.plan.line.places.count(limit);
+        let inside = running.saturating_add(in_line);
         let within_gate = self.plan.queue.is_none_or(|queue| inside < limit.saturating_add(queue));
-        self.in_line < self.places(limit) && within_gate
+        let at_gate = at_gate < self.plan.gate.places.count(limit);
+        Room { places, in_line: in_line < places && within_gate, at_gate }
     }
 
-    /// Whether a waiter may stand before the gate.
-    pub(crate) const fn has_room_at_gate(&self, limit: usize) -> bool {
-        self.at_gate < self.plan.gate.places.count(limit)
-    }
-
-    pub(crate) fn get(&self, key: Key) -> &Waiter {
-        self.flows.waiters.get(key)
+    #[inline]
+    pub(crate) fn get(&self, key: Key) -> Waiter {
+        *self.flows.waiters.get(key)
     }
 
     /// Like `get`, for a key that may be stale.
-    pub(crate) fn find(&self, key: Key) -> Option<&Waiter> {
-        self.flows.waiters.find(key)
+    pub(crate) fn find(&self, key: Key) -> Option<Waiter> {
+        self.flows.waiters.find(key).copied()
     }
 
-    /// Returns all places that are in use.
-    pub(crate) fn keys(&self) -> Vec<Key> {
-        self.flows.waiters.keys()
+    /// Returns all waiters that have a place, including those that were answered and have not asked yet.
+    pub(crate) fn live(&self) -> Vec<(Key, Waiter)> {
+        self.flows.waiters.keys().into_iter().map(|key| (key, self.get(key))).collect()
     }
 
-    /// Returns how many places are in use, including those of waiters that were answered and have not asked yet.
-    pub(crate) const fn entries(&self) -> usize {
-        self.flows.waiters.len()
-    }
-
-    /// Adds a waiter that stands nowhere yet; `None` where four billion wait already. `forgotten` and `newest` are
-    /// entries of the journal: no reader asks any more for the names of runs that left before the former.
-    pub(crate) fn join(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId, range: (u64, u64)) -> Option<Key> {
-        if self.in_line == 0 {
-            // As long as no request waits, nothing takes note of the time.
-            self.last_empty = now;
-        }
-        let key = self.insert(now, ask, label, range)?;
-        self.runs.wait(self.get(key).run);
-        Some(key)
-    }
-
-    /// Adds a request that got its slot and has to ask a store before it runs.
-    pub(crate) fn grant_to(
+    /// Adds a waiter that stands nowhere yet, or a request that `has` a slot already and asks a store before it runs; `None` where
+    /// four billion wait already. `forgotten` and `newest` are entries of the journal: no reader asks any more for the names of runs
+    /// that left before the former.
+    pub(crate) fn join(
         &mut self,
         now: Timestamp,
         ask: &Ask<'_>,
         label: LabelId,
-        (in_flight, marks): (u32, Marks),
-        range: (u64, u64),
-    ) -> Option<Key> {
-        let key = self.insert(now, ask, label, range)?;
-        let waiter = self.flows.waiters.get_mut(key);
-        (waiter.stage, waiter.marks) = (Stage::Granted { in_flight, until: None }, marks);
-        Some(key)
-    }
-
-    fn insert(
-        &mut self,
-        now: Timestamp,
-        ask: &Ask<'_>,
-        label: LabelId,
+        has: Option<(u32, Marks)>,
         (forgotten, newest): (u64, u64),
     ) -> Option<Key> {
         let run = ask.subject.and_then(|subject| Some((subject.namespace, subject.run?)));
         let run = run.map_or(RunId::NONE, |(namespace, run)| self.runs.join(namespace, run, forgotten));
         self.sequence += 1;
-        let key = self.flows.waiters.insert(Waiter::new(ask, label, run, self.sequence, now));
-        if key.is_none() {
+        let Some(key) = self.flows.waiters.insert(Waiter::new(ask, label, run, self.sequence, now)) else {
             self.runs.leave(run, newest);
+            return None;
+        };
+        match has {
+            Some((in_flight, marks)) => self.answer(key, Stage::Granted { in_flight, until: None }, marks),
+            None => self.note_wait(now, run),
         }
-        key
+        Some(key)
+    }
+
+    /// Notes that a request of a run waits from now on.
+    fn note_wait(&mut self, now: Timestamp, run: RunId) {
+        // As long as no request waits, nothing takes note of the time.
+        self.note_empty(now);
+        self.runs.wait(run);
     }
 
     /// Puts a waiter at the end of the line or of the gate; its wait there starts now. A label may have a bound of its
-    /// own, for gate and line together.
+    /// own, for gate and line together. `two_turns` is how long it takes until two slots come free, which some disciplines ask for.
     pub(crate) fn stand(
         &mut self,
         now: Timestamp,
         key: Key,
-        stage: Stage,
+        (stage, claim): (Stage, Claim),
         flow_tag: FlowTag,
         (own, in_room): (Option<Duration>, Option<Duration>),
-        claim: Claim,
+        two_turns: impl FnOnce() -> Duration,
     ) {
+        if let Discipline::BurstCredit { .. } = self.plan.discipline {
+            self.two_turns = two_turns();
+        }
+        self.flows.waiters.get_mut(key).claim = claim;
+        self.lengths.in_room += usize::from(claim != Claim::None);
+        *self.lengths.of(stage) += 1;
         self.flows.enlist(key, stage, flow_tag, Waiters::push_back);
-        *(if stage == Stage::Line { &mut self.in_line } else { &mut self.at_gate }) += 1;
-        let waiter = self.flows.waiters.get_mut(key);
-        waiter.claim = claim;
-        self.in_room[waiter.partition.index()] += usize::from(claim != Claim::None);
         self.begin_wait(now, key, stage, own, in_room);
     }
 
     /// Puts a waiter that had a slot and gave it back to where it stood in line, for as long as it could have waited;
     /// if it had not waited yet, its wait starts now.
     pub(crate) fn requeue(&mut self, now: Timestamp, key: Key, flow_tag: FlowTag, own: Option<Duration>) {
-        if self.in_line == 0 {
-            self.last_empty = now;
-        }
-        let stage = self.flows.waiters.get(key).stage;
+        let Waiter { stage, run, .. } = self.get(key);
         let until = if let Stage::Granted { until, .. } = stage { until } else { None };
-        self.in_line += 1;
-        self.runs.wait(self.get(key).run);
+        self.note_wait(now, run);
+        self.lengths.in_line += 1;
         self.flows.enlist(key, Stage::Line, flow_tag, Waiters::push_in_order);
         self.begin_wait(now, key, Stage::Line, own, None);
         if let Some(until) = until {
@@ -252,14 +233,13 @@ impl WaitQueue {
     /// Takes a waiter out of the line or the gate, unless its wait ended before: for its slot if it `is_served`.
     pub(crate) fn leave(&mut self, key: Key, is_served: bool) -> Option<Left> {
         let &Waiter { stage, claim, partition, label, run, marks, .. } = self.flows.waiters.get(key);
-        match stage {
-            Stage::Line => self.in_line -= 1,
-            Stage::Gate => self.at_gate -= 1,
-            Stage::Granted { .. } | Stage::Refused(_) => return None,
+        if matches!(stage, Stage::Granted { .. } | Stage::Refused(_)) {
+            return None;
         }
-        self.in_room[partition.index()] -= usize::from(claim != Claim::None);
+        *self.lengths.of(stage) -= 1;
+        self.lengths.in_room -= usize::from(claim != Claim::None);
         let start = self.flows.leave(key, is_served);
-        if self.in_line_of(partition) == 0 {
+        if self.lengths_of(partition).in_line == 0 {
             self.allowances[partition.index()].rest();
         }
         self.runs.end_wait(run);
@@ -272,7 +252,7 @@ impl WaitQueue {
     /// Takes a waiter away from the gate, for a place in line; returns where its flow goes on, if the waiter was the
     /// last one of it.
     pub(crate) fn leave_gate(&mut self, key: Key) -> Option<u64> {
-        self.at_gate -= 1;
+        self.lengths.at_gate -= 1;
         self.flows.leave(key, false)
     }
 
@@ -293,36 +273,16 @@ impl WaitQueue {
         self.flows.turns_before(key, weight, self.is_backed_up(now))
     }
 
-    /// Whether the last turn passed over a waiter that came earlier.
-    pub(crate) const fn was_passed_over(&self) -> bool {
-        self.passed_over
-    }
-
-    /// Gives a waiter that left the line its slot.
-    pub(crate) fn grant(&mut self, key: Key, in_flight: u32, until: Timestamp, marks: Marks) {
+    /// Gives a waiter that left the line its answer: its slot with the marks that it has, or its rejection.
+    pub(crate) fn answer(&mut self, key: Key, answer: Stage, marks: Marks) {
         let waiter = self.flows.waiters.get_mut(key);
-        (waiter.stage, waiter.marks) = (Stage::Granted { in_flight, until: Some(until) }, marks);
-    }
-
-    /// Gives a waiter that left the line its rejection.
-    pub(crate) fn reject(&mut self, key: Key, refusal: Refusal) {
-        self.flows.waiters.get_mut(key).stage = Stage::Refused(refusal);
+        (waiter.stage, waiter.marks) = (answer, marks);
     }
 
     /// Marks what a waiter is beyond of, and what would have become of it.
     pub(crate) fn mark(&mut self, key: Key, marks: Marks, dry_run: DryRunOutcome) {
         let waiter = self.flows.waiters.get_mut(key);
         (waiter.marks, waiter.dry_run) = (marks, dry_run);
-    }
-
-    /// Notes what would have become of a waiter.
-    pub(crate) fn take_along(&mut self, key: Key, dry_run: DryRunOutcome) {
-        self.flows.waiters.get_mut(key).dry_run = dry_run;
-    }
-
-    /// Takes the marks of a waiter that gives its slot back.
-    pub(crate) fn unmark(&mut self, key: Key) {
-        self.flows.waiters.get_mut(key).marks = Marks::NONE;
     }
 
     /// Stops the turns of a label, or lets it have them again.

@@ -110,10 +110,6 @@ impl Waiters {
         Key { index, generation: self.entries[index as usize].links.generation }
     }
 
-    pub(crate) const fn len(&self) -> usize {
-        self.entries.len() - self.vacant
-    }
-
     /// Returns every waiter that was inserted and not removed since.
     pub(crate) fn keys(&self) -> Vec<Key> {
         let mut vacant = vec![false; self.entries.len()];
@@ -203,6 +199,10 @@ mod tests {
 
     /// For `Engine::check_all`.
     impl Waiters {
+        pub(crate) const fn len(&self) -> usize {
+            self.entries.len() - self.vacant
+        }
+
         /// Returns every waiter that was inserted and not removed since.
         pub(crate) fn live(&self) -> Vec<Key> {
             let mut vacant = vec![false; self.entries.len()];

@@ -11,12 +11,6 @@ use crate::{
 };
 
 impl WaitQueue {
-    /// Returns the deadline of requests that have none, from when they come.
-    #[inline]
-    pub(crate) const fn default_deadline(&self) -> Option<Duration> {
-        self.plan.default_deadline
-    }
-
     /// Returns the deadline that a request has because it came without one.
     #[inline]
     pub(crate) fn deadline_for(&self, now: Timestamp, ask: &Ask<'_>) -> Option<Timestamp> {
@@ -24,25 +18,24 @@ impl WaitQueue {
         Some(now.after(default_deadline))
     }
 
-    /// Notes how long it takes until two slots come free, where the discipline asks for it.
-    #[inline]
-    pub(crate) fn note_two_turns(&mut self, time: impl FnOnce() -> Duration) {
-        if let Discipline::BurstCredit { .. } = self.plan.discipline {
-            self.two_turns = time();
-        }
-    }
-
     /// Notes whether the line is empty.
     #[inline]
-    pub(crate) fn note_empty(&mut self, now: Timestamp) {
-        if self.in_line == 0 {
+    pub(super) fn note_empty(&mut self, now: Timestamp) {
+        if self.lengths.in_line == 0 {
             self.last_empty = now;
         }
     }
 
-    /// Chooses by the discipline whether the newest or the oldest waiter goes first from now on.
-    pub(crate) fn choose_order(&mut self, now: Timestamp) {
+    /// Takes note of the time, and chooses by the discipline whether the newest or the oldest waiter goes first from now on. Returns
+    /// whether any request waits.
+    #[inline]
+    pub(crate) fn pass(&mut self, now: Timestamp) -> bool {
+        self.note_empty(now);
+        if self.is_empty() {
+            return false;
+        }
         self.flows.newest_first = self.is_backed_up(now);
+        true
     }
 
     /// Begins the wait of a request that stands in line or at the gate now. The bounds of the line and of its label hold for
@@ -95,9 +88,11 @@ impl WaitQueue {
     }
 
     /// Whether a request has been in line for so long that the newest go first.
-    pub(crate) fn is_backed_up(&self, now: Timestamp) -> bool {
+    pub(super) fn is_backed_up(&self, now: Timestamp) -> bool {
         match self.plan.discipline {
-            Discipline::AdaptiveLifo { interval, .. } => self.in_line > 0 && now.since(self.last_empty) > interval,
+            Discipline::AdaptiveLifo { interval, .. } => {
+                self.lengths.in_line > 0 && now.since(self.last_empty) > interval
+            }
             Discipline::BurstCredit { .. } | Discipline::Fair | Discipline::Fifo => false,
         }
     }

@@ -1,5 +1,7 @@
 //! What holds after every verb, computed anew from the waiters and the tokens: slow, and for tests alone.
 
+use std::cmp::Ordering;
+
 use crate::{
     Engine, Key,
     plan::Mode,
@@ -9,15 +11,16 @@ use crate::{
 impl Engine {
     /// Asserts what holds after every verb. See the module `engine`.
     pub(crate) fn check(&self) {
-        self.capacity.check(self.queue.places(self.capacity.limit()) > 0);
+        self.capacity.check(self.room().places > 0);
         self.queue.check(self.capacity.numbers());
         for partition in self.capacity.numbers() {
-            let stuck = self.is_served(partition) && self.queue.next(partition).is_some();
+            let has_next = || self.queue.next(|it| it == partition, |_| false, |_, _| Ordering::Equal).is_some();
+            let stuck = self.is_served(partition) && has_next();
             let must_wait = self.capacity.is_spaced_out() || !self.lifecycle.enforces();
             assert!(!stuck || must_wait, "a free slot and a waiter that may take it coexist");
         }
         assert!(
-            self.queue.at_gate() == 0 || !self.line_has_room(),
+            self.queue.lengths().at_gate == 0 || !self.room().in_line,
             "room in the line and a waiter at the gate coexist"
         );
         assert!(self.answering.0 <= self.capacity.running(), "what was observed and goes on has a slot");
@@ -52,12 +55,12 @@ impl Engine {
             arrived += counts.arrived;
             ended += counts.admitted + counts.cancelled_waiting + counts.rejected.iter().sum::<u64>();
         }
-        assert_eq!(arrived, ended + (self.queue.len() + granted) as u64, "what arrived is accounted for");
+        assert_eq!(arrived, ended + (self.queue.lengths().all() + granted) as u64, "what arrived is accounted for");
     }
 
     /// Asserts that every slot that expires has a holder: a waiter that was granted it and has not fetched it, or a
     /// token.
-    fn check_holders(&self, live: &[(Key, &Waiter)]) {
+    fn check_holders(&self, live: &[(Key, Waiter)]) {
         let granted = live.iter().filter(|(_, waiter)| matches!(waiter.stage, Stage::Granted { .. }));
         let mut holders: Vec<Holder> = granted.map(|(_, it)| it.holder()).collect();
         let by_label: usize = self.quotas.ids().map(|id| self.quotas.label(id).running).sum();

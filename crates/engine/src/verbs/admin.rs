@@ -15,7 +15,7 @@ use crate::{
 impl Engine {
     /// Returns the deadline of requests that have none, from when they come.
     pub const fn default_deadline(&self) -> Option<Duration> {
-        self.queue.default_deadline()
+        self.queue.plan().default_deadline
     }
 
     /// Sets the mode. Waiters are admitted at once when decisions stop binding.

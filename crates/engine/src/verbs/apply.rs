@@ -44,7 +44,9 @@ impl Engine {
         let mut arrival = self.start::<false>(now, ask, label, marks);
         match &mut arrival {
             Arrival::Admit(slot) => slot.dry_run = dry_run,
-            Arrival::Ask(place, _) => self.queue.take_along(place.key(), dry_run),
+            Arrival::Ask(place, _) => {
+                self.queue.mark(place.key(), self.queue.get(place.key()).marks, dry_run);
+            }
             Arrival::Reject(_) | Arrival::Wait(_) => {}
         }
         arrival
@@ -97,7 +99,8 @@ impl Engine {
     ) -> Arrival {
         let request = self.request_of(now, ask, holder.label);
         self.record(now, request, Decided::Asks);
-        match self.queue.grant_to(now, ask, holder.label, (in_flight, holder.marks), self.telemetry.journal_range()) {
+        let has = Some((in_flight, holder.marks));
+        match self.queue.join(now, ask, holder.label, has, self.telemetry.journal_range()) {
             Some(key) => Arrival::Ask(Place::new(key), rules),
             None => {
                 self.record(now, request, Decided::GaveBack);
@@ -134,14 +137,13 @@ impl Engine {
         label: LabelId,
         Spot { mut stage, victim, mut claim }: Spot,
     ) -> Option<Key> {
-        let range = self.telemetry.journal_range();
-        let key = self.queue.join(now, ask, label, range)?;
+        let key = self.queue.join(now, ask, label, None, self.telemetry.journal_range())?;
         if let Some(victim) = victim {
             self.end_wait(now, victim, &self.why_it_leaves(now, victim, Reason::PushedOut));
         }
         // A place in a full line is for the waiter of the flow that came first, which may be at the gate.
         if (victim.is_some() || claim != Claim::None)
-            && let Some(first) = self.queue.first_of_flow_at_gate(self.queue.get(key).flow_key())
+            && let Some(first) = self.queue.first_at_gate(Some(self.queue.get(key).flow_key()))
         {
             self.enter_line(now, first);
             (stage, claim) = (Stage::Gate, Claim::None);

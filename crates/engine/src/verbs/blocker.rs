@@ -52,11 +52,10 @@ impl Engine {
                 (ahead.max(1), label.cap, label.stall)
             }
             _ if it.running >= it.cap => {
-                let waiting = self.queue.in_line_of(partition) + self.queue.at_gate_of(partition);
-                (it.running + waiting + 1 - it.cap, it.cap, it.stall)
+                (it.running + self.queue.lengths_of(partition).all() + 1 - it.cap, it.cap, it.stall)
             }
             _ => {
-                let inside = running + self.queue.len();
+                let inside = running + self.queue.lengths().all();
                 (inside.saturating_sub(limit) + 1, limit, self.estimates.stall())
             }
         };
@@ -108,8 +107,8 @@ impl Engine {
             Reason::Draining => Blocker::new(BlockingBound::Draining, 0, 0),
             Reason::PendingUnavailable | Reason::StoreUnavailable => Blocker::new(BlockingBound::Store, 0, 0),
             Reason::GateFull | Reason::GateTimeout => {
-                let bound = limit.saturating_add(self.queue.behind_gate().unwrap_or(0));
-                Blocker::new(BlockingBound::Gate, self.capacity.running() + self.queue.in_line(), bound)
+                let bound = limit.saturating_add(self.queue.plan().queue.unwrap_or(0));
+                Blocker::new(BlockingBound::Gate, self.capacity.running() + self.queue.lengths().in_line, bound)
             }
             Reason::LabelQueueFull => {
                 let waiting = self.quotas.label(label).waiting;
@@ -120,7 +119,7 @@ impl Engine {
                 Blocker::new(BlockingBound::MaxWaitingPerRun, bound, bound)
             }
             Reason::PushedOut | Reason::QueueFull => {
-                Blocker::new(BlockingBound::Queue, self.queue.in_line(), self.queue.places(limit))
+                Blocker::new(BlockingBound::Queue, self.queue.lengths().in_line, self.room().places)
             }
             Reason::PartitionCap => {
                 let it = self.capacity.partition(partition);
@@ -216,7 +215,7 @@ impl Engine {
         let waiter = self.queue.get(key);
         self.lifecycle.enforces()
             && waiter.caller_deadline != Timestamp::NEVER
-            && self.queue.len() > 1
+            && self.queue.lengths().all() > 1
             && self.estimates.likely(waiter.class).is_some_and(|work| waiter.caller_deadline.since(now) < work)
     }
 }

@@ -139,11 +139,12 @@ impl Engine {
             }
         }
         let at = |stage| Spot { stage, victim: None, claim: Claim::None };
-        let found = if self.line_has_room() {
+        let room = self.room();
+        let found = if room.in_line {
             at(Stage::Line)
         } else if let Some(victim) = self.victim_for(ask, label) {
             Spot { victim: Some(victim), ..at(Stage::Line) }
-        } else if self.queue.has_room_at_gate(self.capacity.limit()) {
+        } else if room.at_gate {
             at(Stage::Gate)
         } else if let Some(claim) = self.claim_of(now, ask, label) {
             Spot { claim, ..at(Stage::Line) }

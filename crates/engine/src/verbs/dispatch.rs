@@ -4,7 +4,7 @@ use crate::{
     Engine, Timestamp,
     ids::Key,
     telemetry::Decided,
-    tokens::{Claim, Marks},
+    tokens::{Claim, Marks, Stage},
     verbs::decide::TurnDecision,
 };
 
@@ -14,12 +14,10 @@ impl Engine {
         if self.capacity.next_decay() <= now {
             self.capacity.decay(now);
         }
-        self.queue.note_empty(now);
-        if !self.queue.is_empty() {
+        if self.queue.pass(now) {
             while let Some(label) = self.quotas.take_due(now) {
                 self.unthrottle(label);
             }
-            self.queue.choose_order(now);
             loop {
                 if let Some((key, passes_over)) = self.next_to_run() {
                     self.take_turn(now, key, passes_over);
@@ -50,7 +48,7 @@ impl Engine {
     }
 
     fn grant(&mut self, now: Timestamp, key: Key, passes_over: bool) {
-        let waiter = *self.queue.get(key);
+        let waiter = self.queue.get(key);
         let mut holder = waiter.holder();
         holder.marks = self.observe_turn(now, key);
         self.queue.note_turn(now, key, passes_over);
@@ -66,13 +64,12 @@ impl Engine {
         if !holder.marks.has(Marks::OVER_LIMIT) {
             self.note_started(now, holder.partition);
         }
-        self.queue.grant(key, in_flight, waiter.deadline, holder.marks);
+        let until = Some(waiter.deadline);
+        self.queue.answer(key, Stage::Granted { in_flight, until }, holder.marks);
         self.notices.push_back(key);
     }
 
-    /// Returns the waiter that takes the next free slot. Of the partitions below their share it is the waiter of the partition
-    /// that uses the smallest part of its share, and every other time at least the waiter that came first. Else it is the waiter
-    /// whose turn it is among all that may run. Returns with it whether a waiter came earlier whose partition is below its share too.
+    /// Returns the waiter that takes the next free slot, and whether a waiter came earlier whose partition is owed it too.
     fn next_to_run(&self) -> Option<(Key, bool)> {
         if !self.lifecycle.enforces() {
             return self.queue.anyone().map(|key| (key, false));
@@ -80,33 +77,18 @@ impl Engine {
         if self.capacity.is_closed_to_all() || self.capacity.is_spaced_out() {
             return None;
         }
-        let waits = |partition| self.queue.in_line_of(partition) + self.queue.at_gate_of(partition) > 0;
-        let served = || self.capacity.numbers().filter(|&partition| waits(partition) && self.is_served(partition));
-        // Mostly one partition alone may have the slot.
-        let mut few = served();
-        if let (Some(only), None) = (few.next(), few.next()) {
-            return self.queue.next(only).map(|(key, _)| (key, false));
-        }
-        let candidates = || served().filter_map(|partition| Some((partition, self.queue.next(partition)?)));
-        let owed = candidates().filter(|&(partition, _)| self.capacity.partition(partition).is_owed());
-        let owed = owed.map(|(partition, (key, _))| (partition, key, self.queue.get(key).sequence));
-        let Some((_, oldest, _)) = owed.clone().min_by_key(|&(_, _, sequence)| sequence) else {
-            return candidates().min_by_key(|&(_, (_, rank))| rank).map(|(_, (key, _))| (key, false));
-        };
-        if self.queue.was_passed_over() {
-            return Some((oldest, false));
-        }
-        let (_, key, _) =
-            owed.min_by(|one, other| self.capacity.compare_use(one.0, other.0).then_with(|| one.2.cmp(&other.2)))?;
-        Some((key, key != oldest))
+        self.queue.next(
+            |partition| self.is_served(partition),
+            |partition| self.capacity.partition(partition).is_owed(),
+            |one, other| self.capacity.compare_use(one, other),
+        )
     }
 
     /// Returns the waiter that came to the gate first, if there is room for it in line.
     fn next_to_enter(&self) -> Option<Key> {
-        if self.queue.at_gate() == 0 || !self.line_has_room() {
+        if self.queue.lengths().at_gate == 0 || !self.room().in_line {
             return None;
         }
-        let firsts = self.capacity.numbers().filter_map(|partition| self.queue.first_at_gate(partition));
-        firsts.min_by_key(|&key| self.queue.get(key).sequence)
+        self.queue.first_at_gate(None)
     }
 }

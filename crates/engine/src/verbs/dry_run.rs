@@ -27,7 +27,7 @@ impl Engine {
         full: ExhaustedRule,
         may_wait: bool,
     ) -> (Marks, DryRunOutcome) {
-        let waits = may_wait && full.when_full == WhenFull::Queue && self.line_has_room();
+        let waits = may_wait && full.when_full == WhenFull::Queue && self.room().in_line;
         let place = if waits { Ok(()) } else { Err(full.into()) };
         self.record_dry_run(now, request, place.as_ref().err());
         let observes = self.capacity.partition(request.partition).plan.observes;
@@ -104,14 +104,14 @@ impl Engine {
         {
             let (exceeded, dry_run) = self.count_over_quota(now, request, full, true);
             marks = exceeded;
-            self.queue.take_along(key, dry_run);
+            self.queue.mark(key, waiter.marks, dry_run);
         }
         if self.lets_all_through(partition) {
             if marks.is_empty() && !self.capacity.may_run(partition, Ask::COST) {
                 let dry_run = DryRunOutcome::have(Ok(()), || self.reason_for_not_waiting(partition, label));
                 self.record_dry_run(now, request, None);
                 marks = Marks::OVER_QUOTA;
-                self.queue.take_along(key, dry_run);
+                self.queue.mark(key, waiter.marks, dry_run);
             }
             if !marks.is_empty() {
                 marks = marks.with(Marks::OVER_LIMIT);

@@ -52,7 +52,7 @@ impl Engine {
 
     #[inline]
     const fn gauges(&self) -> Gauges {
-        let [limit, in_flight, waiting] = [self.capacity.limit(), self.capacity.running(), self.queue.len()];
+        let [limit, in_flight, waiting] = [self.capacity.limit(), self.capacity.running(), self.queue.lengths().all()];
         Gauges { limit: short(limit), in_flight: short(in_flight), waiting: short(waiting) }
     }
 

@@ -203,7 +203,7 @@ impl Engine {
             earlier.iter().for_each(|sample| self.go_on_after(sample, were_answered, have_ended));
             if matches!(step, Step::Stays | Step::Moved { .. }) {
                 // Where there is no line, a request would be refused for it.
-                let has_line = self.queue.places(self.capacity.limit()) > 0;
+                let has_line = self.room().places > 0;
                 self.capacity.pace(if has_line { self.controller.pacing() } else { Duration::ZERO });
             }
             match step {

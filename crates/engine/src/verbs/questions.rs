@@ -6,6 +6,7 @@ use crate::{
     Engine, Reason, Timestamp,
     ids::{AbandonedKind, FlowKey, Key, LabelId, Level, PartitionId},
     plan::rules::WhenFull,
+    queue::Room,
     tokens::{Ask, Claim, ExhaustedRule, InForce, RequestRef, SharedRules},
 };
 
@@ -44,30 +45,32 @@ impl Engine {
             Reason::LabelCap
         } else if self.capacity.partition(partition).is_at_hard_cap() {
             Reason::PartitionCap
-        } else if self.queue.behind_gate().is_some() {
+        } else if self.queue.plan().queue.is_some() {
             Reason::GateFull
-        } else if self.queue.places(self.capacity.limit()) == 0 {
+        } else if self.room().places == 0 {
             Reason::Limit
         } else {
             Reason::QueueFull
         }
     }
 
-    /// Whether a further request may wait in line without another waiter that makes room.
-    pub(crate) fn line_has_room(&self) -> bool {
-        self.queue.has_room(self.capacity.limit(), self.capacity.running())
+    /// Returns what is free for a further waiter, without another one that makes room.
+    #[inline]
+    pub(crate) fn room(&self) -> Room {
+        self.queue.room(self.capacity.limit(), self.capacity.running())
     }
 
     /// Whether a partition has fewer waiters in line than its share of the places.
     pub(super) fn is_below_share_of_line(&self, partition: PartitionId) -> bool {
-        let places = self.queue.places(self.capacity.limit());
-        self.queue.in_line_of(partition) < self.capacity.share_of(partition, places)
+        let places = self.room().places;
+        self.queue.lengths_of(partition).in_line < self.capacity.share_of(partition, places)
     }
 
     /// Returns the partition that has most waiters in line beyond its share of the places, if there is such a partition.
     fn most_beyond_share_of_line(&self) -> Option<PartitionId> {
-        let places = self.queue.places(self.capacity.limit());
-        let beyond = |&it: &PartitionId| self.queue.in_line_of(it).saturating_sub(self.capacity.share_of(it, places));
+        let places = self.room().places;
+        let beyond =
+            |&it: &PartitionId| self.queue.lengths_of(it).in_line.saturating_sub(self.capacity.share_of(it, places));
         self.capacity.numbers().filter(|it| beyond(it) > 0).max_by_key(beyond)
     }
 
@@ -76,7 +79,7 @@ impl Engine {
     pub(crate) fn victim_for(&self, ask: &Ask<'_>, label: LabelId) -> Option<Key> {
         // A line that has no places any more, since a reload, empties: slots may be held back for labels and levels
         // then, and a waiter would take such a slot.
-        if self.queue.places(self.capacity.limit()) == 0 {
+        if self.room().places == 0 {
             return None;
         }
         let has_claim = self.is_below_share_of_line(ask.partition);
@@ -93,7 +96,7 @@ impl Engine {
         if !is_label_free || is_next {
             return None;
         }
-        let waiting = self.queue.in_line_of(ask.partition) + self.queue.at_gate_of(ask.partition);
+        let waiting = self.queue.lengths_of(ask.partition).all();
         self.capacity.claim(ask.partition, waiting, self.estimates.reservation_time())
     }
 
@@ -116,7 +119,7 @@ impl Engine {
     pub fn abandoned_end(&self, kind: AbandonedKind, start: Timestamp) -> Timestamp {
         // Where nothing else is known it lasts nearly as long as callers wait, or what a person would guess. A caller that finds all
         // slots taken by such work is served before its longest wait, four fifths of the default deadline, is over.
-        let longest = self.queue.default_deadline().map_or(Duration::from_secs(1), |deadline| deadline / 4 * 3);
+        let longest = self.queue.plan().default_deadline.map_or(Duration::from_secs(1), |deadline| deadline / 4 * 3);
         let end = self.estimates.abandoned_end(kind, start, longest);
         self.slot_ttl.time_to_live().map_or(end, |time_to_live| end.min(start.after(time_to_live)))
     }

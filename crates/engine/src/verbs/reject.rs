@@ -4,7 +4,7 @@ use crate::{
     Engine, Reason, Timestamp,
     ids::{Key, LabelId},
     telemetry::Decided,
-    tokens::{Ask, Refusal, RequestRef},
+    tokens::{Ask, Refusal, RequestRef, Stage},
     verbs::decide::Obstacle,
 };
 
@@ -31,12 +31,12 @@ impl Engine {
 
     /// Ends a wait without a slot.
     pub(super) fn end_wait(&mut self, now: Timestamp, key: Key, obstacle: &Obstacle) {
-        let waiter = *self.queue.get(key);
+        let waiter = self.queue.get(key);
         self.record_rejected(now, waiter.request(), obstacle);
         self.leave(key, false);
         let over = obstacle.reason == Reason::Deadline && waiter.caller_deadline <= now;
         let refusal = self.refusal(now, waiter.partition, waiter.label, obstacle);
-        self.queue.reject(key, Refusal { over, ..refusal });
+        self.queue.answer(key, Stage::Refused(Refusal { over, ..refusal }), waiter.marks);
         self.notices.push_back(key);
     }
 

@@ -18,7 +18,7 @@ impl Engine {
             self.end_wait(now, key, &self.end_of_wait(now, key, false));
             self.dispatch(now);
         }
-        let waiter = *self.queue.get(key);
+        let waiter = self.queue.get(key);
         let answer = match waiter.stage {
             Stage::Gate | Stage::Line => return Poll::Pending,
             // The request's time starts now, not at the grant: how long the task took to wake up is no congestion.
@@ -51,7 +51,7 @@ impl Engine {
     pub fn cancel(&mut self, now: Timestamp, place: &Place) {
         let now = self.advance(now);
         let key = place.key();
-        let waiter = *self.queue.get(key);
+        let waiter = self.queue.get(key);
         match waiter.stage {
             Stage::Gate | Stage::Line => self.leave(key, false),
             Stage::Granted { .. } => {
@@ -174,7 +174,7 @@ impl Engine {
             is_store_quiet: self.quotas.has_shared_rules() && outage.quiet(now).is_some(),
             is_store_slow: self.quotas.has_shared_rules() && outage.slow(now).is_some(),
             is_busy: capacity.is_full() || !queue.is_empty(),
-            is_line_long: queue.len() >= capacity.limit().max(1),
+            is_line_long: queue.lengths().all() >= capacity.limit().max(1),
             is_stuck,
         };
         let of_partition = |id| {

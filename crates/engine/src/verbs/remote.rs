@@ -14,7 +14,7 @@ use crate::{
     ids::{Key, LabelId, RunId},
     plan::rules::WhenFull,
     telemetry::Decided,
-    tokens::{Counted, Place, Refusal, SharedRules, Stage},
+    tokens::{Counted, Marks, Place, Refusal, SharedRules, Stage},
     verbs::decide::Obstacle,
 };
 
@@ -76,14 +76,14 @@ impl Engine {
     pub fn requeue(&mut self, now: Timestamp, place: &Place, no_room: NoRoom) -> Result<(), Refusal> {
         let now = self.advance(now);
         let key = place.key();
-        let waiter = *self.queue.get(key);
+        let waiter = self.queue.get(key);
         let label = waiter.label;
         let Stage::Granted { until, .. } = waiter.stage else { return Ok(()) };
         let (one, plan) = (self.quotas.label(label), self.quotas.label_plan());
         let of_run = (waiter.run != RunId::NONE).then(|| self.queue.of_run(waiter.run));
         let is_crowded =
             one.waiting >= plan.max_waiting || of_run.is_some_and(|of_run| of_run >= plan.max_waiting_per_run);
-        let no_place = (!one.name().is_empty() && is_crowded) || self.queue.places(self.capacity.limit()) == 0;
+        let no_place = (!one.name().is_empty() && is_crowded) || self.room().places == 0;
         if waiter.caller_deadline <= now || (until.is_none() && no_place) {
             return Err(self.reject_remote(now, place, no_room));
         }
@@ -120,9 +120,9 @@ impl Engine {
 
     /// Gives back the slot of a request that asked, as if the request had never had it.
     fn give_up(&mut self, now: Timestamp, key: Key) -> LabelId {
-        let waiter = *self.queue.get(key);
+        let waiter = self.queue.get(key);
         let holder = waiter.holder();
-        self.queue.unmark(key);
+        self.queue.mark(key, Marks::NONE, waiter.dry_run);
         self.record(now, waiter.request(), Decided::GaveBack);
         self.quotas.refund(now, &holder);
         self.release(&holder);
@@ -131,7 +131,7 @@ impl Engine {
 
     /// Rejects a request that gave its slot back, and lets the next request of its label ask.
     fn leave_rejected(&mut self, now: Timestamp, key: Key, obstacle: &Obstacle) -> Refusal {
-        let waiter = *self.queue.get(key);
+        let waiter = self.queue.get(key);
         self.record_rejected(now, waiter.request(), obstacle);
         let refusal = self.refusal(now, waiter.partition, waiter.label, obstacle);
         self.forget(key);

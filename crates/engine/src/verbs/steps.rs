@@ -15,7 +15,7 @@ impl Engine {
     #[inline(always)]
     pub(super) fn take_slots(&mut self, holder: &mut Holder, count: usize) -> u32 {
         if self.controller.has_shadow() {
-            let waits = self.queue.places(self.capacity.limit()) > 0;
+            let waits = self.room().places > 0;
             holder.marks = holder.marks.with(self.controller.enter_shadow(waits));
         }
         let Self { capacity, quotas, .. } = self;
@@ -83,7 +83,6 @@ impl Engine {
 
     /// Puts a waiter at the end of the line or of the gate; its wait there starts now.
     pub(super) fn stand(&mut self, now: Timestamp, key: Key, stage: Stage, claim: Claim) {
-        self.queue.note_two_turns(|| self.estimates.wait(2, self.capacity.limit()));
         let waiter = self.queue.get(key);
         let label = waiter.label;
         let in_room = (claim != Claim::None).then(|| {
@@ -91,7 +90,8 @@ impl Engine {
             self.estimates.reservation_time().min(left).min(Duration::from_millis(500))
         });
         let (flow_tag, own) = self.quotas.waits_by(label);
-        self.queue.stand(now, key, stage, flow_tag, (own, in_room), claim);
+        let two_turns = || self.estimates.wait(2, self.capacity.limit());
+        self.queue.stand(now, key, (stage, claim), flow_tag, (own, in_room), two_turns);
     }
 
     /// Moves a waiter from the gate into the line.
@@ -132,7 +132,7 @@ impl Engine {
 
     /// Whether a label is below its fair share; `None` where requests may wait.
     fn is_label_below(&self, label: LabelId) -> Option<bool> {
-        let none_waits = self.queue.places(self.capacity.limit()) == 0;
+        let none_waits = self.room().places == 0;
         none_waits.then(|| self.quotas.are_several_active() && self.is_below_fair_share(label))
     }
 

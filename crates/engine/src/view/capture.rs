@@ -41,7 +41,7 @@ impl Engine {
         };
         let known = self.quotas.ids().any(|id| self.quotas.is_named(id));
         let is_new = !self.lifecycle.is_draining() && self.telemetry.reloads() == 0;
-        self.capacity.partitions().all(unused) && self.queue.entries() == 0 && !known && is_new
+        self.capacity.partitions().all(unused) && self.queue.live().is_empty() && !known && is_new
     }
 
     /// Returns how many waiters have not been told yet that their wait has ended.
@@ -72,10 +72,8 @@ impl Engine {
     }
 
     /// Returns all waiters that have not heard of an end of their wait, by the number of the place.
-    pub fn describe_waiters(&self) -> Vec<(u32, &Waiter, Description)> {
-        let keys = self.queue.keys().into_iter();
-        let described = keys.map(|key| {
-            let waiter = self.queue.get(key);
+    pub fn describe_waiters(&self) -> Vec<(u32, Waiter, Description)> {
+        let described = self.queue.live().into_iter().map(|(key, waiter)| {
             let mut words = self.description(waiter.partition, waiter.class, waiter.label, waiter.level);
             words.run = self.queue.run_name(waiter.run).map(str::to_owned);
             (key.index, waiter, words)

@@ -56,7 +56,7 @@ impl Engine {
             serial: number.number().into(),
             share: it.share,
             in_flight: it.running,
-            waiting: self.queue.in_line_of(number) + self.queue.at_gate_of(number),
+            waiting: self.queue.lengths_of(number).all(),
             counts: self.telemetry.sample_partition(number),
         });
         let labels = self.telemetry.followed().map(|(row, followed)| {
@@ -89,7 +89,7 @@ impl Engine {
             at: self.now,
             limit: self.capacity.limit(),
             in_flight: self.capacity.running(),
-            waiting: self.queue.len(),
+            waiting: self.queue.lengths().all(),
             reloads: self.telemetry.reloads(),
             partitions: partitions.collect(),
             labels: labels.collect(),

@@ -65,7 +65,7 @@ impl Engine {
             self.telemetry.label_metrics().filter(|metrics| !metrics.is_shared).filter_map(|metrics| metrics.entry);
         let without = RuleClassId::all().take(usize::from(self.quotas.classes()));
         let without = without.filter_map(|class| self.quotas.find(class, &Subject::NOBODY));
-        let all = (self.capacity.running() + self.capacity.over_limit(), self.queue.len());
+        let all = (self.capacity.running() + self.capacity.over_limit(), self.queue.lengths().all());
         own.chain(without).chain([LabelId::DEFAULT]).fold(all, |(running, waiting), id| {
             let label = self.quotas.label(id);
             (running.saturating_sub(label.running), waiting.saturating_sub(label.waiting))

@@ -169,12 +169,9 @@ impl Engine {
     /// to make room.
     fn then(&self, id: LabelId, label: &Label, ask: &Ask<'_>) -> &'static str {
         let of_label = label.name().is_empty() || label.waiting < self.quotas.label_plan().max_waiting;
-        let room = || {
-            self.line_has_room()
-                || self.victim_for(ask, id).is_some()
-                || self.queue.has_room_at_gate(self.capacity.limit())
-        };
-        if of_label && room() { "wait" } else { "reject" }
+        let room = self.room();
+        let has_place = || room.in_line || room.at_gate || self.victim_for(ask, id).is_some();
+        if of_label && has_place() { "wait" } else { "reject" }
     }
 
     /// Returns the status of each partition that is shown, in their order: the worse of what is in the way of its next

@@ -234,13 +234,13 @@ impl Engine {
             draining: self.lifecycle.is_draining(),
             limit: self.capacity.limit(),
             in_flight: self.capacity.running(),
-            waiting: self.queue.in_line(),
-            at_gate: self.queue.at_gate(),
-            queue: self.queue.places(self.capacity.limit()),
+            waiting: self.queue.lengths().in_line,
+            at_gate: self.queue.lengths().at_gate,
+            queue: self.room().places,
             mean_hold_seconds: self.estimates.mean_hold().as_secs_f64(),
             law_panics: self.controller.panics(),
             reloads: self.telemetry.reloads(),
-            discipline: self.queue.discipline().as_str().into(),
+            discipline: self.queue.plan().discipline.as_str().into(),
             expired_slots: self.slot_ttl.expired(),
             labels_evicted: self.quotas.evicted(),
             labels_overflowed: self.quotas.overflowed(),
@@ -254,7 +254,7 @@ impl Engine {
     }
 
     fn partition_snapshot(&self, number: PartitionId, it: &Partition) -> PartitionSnapshot {
-        let counts = self.telemetry.counts(number);
+        let (counts, waiters) = (self.telemetry.counts(number), self.queue.lengths_of(number));
         PartitionSnapshot {
             name: it.plan.name.to_string(),
             percent: f64::from(it.plan.part) / 10_000.0,
@@ -263,9 +263,9 @@ impl Engine {
             share: it.share,
             in_flight: it.running,
             in_flight_over_limit: it.over_limit,
-            waiting: self.queue.in_line_of(number),
-            in_room: self.queue.in_room_of(number),
-            at_gate: self.queue.at_gate_of(number),
+            waiting: waiters.in_line,
+            in_room: waiters.in_room,
+            at_gate: waiters.at_gate,
             admitted: counts.admitted,
             queued: counts.queued,
             would_queue: counts.would_queue,

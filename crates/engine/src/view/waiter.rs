@@ -58,19 +58,18 @@ impl Engine {
         let ids: Vec<LabelId> = RuleClassId::all().filter_map(|class| self.quotas.find(class, subject)).collect();
         let total = ids.iter().map(|&id| self.quotas.label(id).waiting).sum();
         let mut found: Vec<_> = ids.iter().flat_map(|&id| self.queue.all_of(id)).take(MOST).collect();
-        found.sort_unstable_by_key(|(_, waiter)| waiter.sequence);
+        found.sort_unstable_by_key(|(.., waiter)| waiter.sequence);
         let shown = found.into_iter().skip(offset).take(count);
-        let shown = shown.map(|(place, waiter)| self.waiter_snapshot(place, waiter)).collect();
+        let shown = shown.map(|(place, of, waiter)| self.waiter_snapshot(place, of, &waiter)).collect();
         (!ids.is_empty()).then_some((shown, total))
     }
 
     #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
-    fn waiter_snapshot(&self, place: usize, waiter: &Waiter) -> WaiterSnapshot {
+    fn waiter_snapshot(&self, place: usize, of: usize, waiter: &Waiter) -> WaiterSnapshot {
         let (id, label) = (waiter.label, self.quotas.label(waiter.label));
         let criticality = Criticality::ALL[waiter.level.index()];
         let subject = Subject::new(label.namespace(), label.name(), None);
         let ask = Ask { criticality, subject: Some(subject), ..Ask::of(waiter.partition) };
-        let others = self.queue.count_of(waiter.flow_key());
         // The wait of a request that came now, and had all the others before it.
         let last = self.expected_wait(self.now, &ask, id);
         WaiterSnapshot {
@@ -83,7 +82,7 @@ impl Engine {
             waited_seconds: self.now.since(waiter.since).as_secs_f64(),
             ends_in_seconds: (waiter.deadline != Timestamp::NEVER)
                 .then(|| waiter.deadline.since(self.now).as_secs_f64()),
-            estimated_wait_seconds: last.map(|wait| wait.as_secs_f64() * place as f64 / (others + 1) as f64),
+            estimated_wait_seconds: last.map(|wait| wait.as_secs_f64() * place as f64 / (of + 1) as f64),
             blocked_by: self.blocked_by(id, label, &ask, &self.quotas.rules_of(self.now, label)),
         }
     }

@@ -83,8 +83,8 @@ impl FairQueue {
             all.map(|(_, &number)| (number, &self.flows[number as usize]))
         };
         let count = |list: fn(&Flow) -> usize| flows().map(|(_, flow)| list(flow)).sum::<usize>();
-        assert_eq!(line.in_line, count(|flow| flow.line.len()), "those in line are counted");
-        assert_eq!(line.at_gate, count(|flow| flow.gate.len()), "those at the gate are counted");
+        assert_eq!(line.waiters.in_line, count(|flow| flow.line.len()), "those in line are counted");
+        assert_eq!(line.waiters.at_gate, count(|flow| flow.gate.len()), "those at the gate are counted");
         let ready: BTreeSet<_> = flows().filter(|(_, flow)| !flow.throttled).map(|(i, flow)| flow.turn(i)).collect();
         assert_eq!(line.ready.members(), ready, "exactly the flows that aren't throttled are ready");
         let long = flows().filter(|(_, flow)| flow.line.len() > 0);

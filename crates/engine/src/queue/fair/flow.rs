@@ -1,6 +1,6 @@
 //! One flow, and the line of a partition in which flows take turns.
 
-use super::{List, ordered::OrderedSet};
+use super::{super::Lengths, List, ordered::OrderedSet};
 use crate::ids::{FlowKey, Level};
 
 #[derive(Clone, Copy, Debug)]
@@ -46,8 +46,7 @@ pub(super) struct Turn {
 /// The flows of one partition.
 #[derive(Debug, Default)]
 pub(super) struct PartitionFlows {
-    pub(super) in_line: usize,
-    pub(super) at_gate: usize,
+    pub(super) waiters: Lengths,
     /// Flows that may be served, throttled ones left out.
     pub(super) ready: OrderedSet<Turn>,
     /// Flows by level and by the number of their waiters in line: each as [one number](Flow::rank), which is quick to compare.

@@ -25,7 +25,7 @@ use self::flow::{Flow, PartitionFlows};
 use super::slab::{List, Waiters};
 use crate::{
     ids::{FlowKey, Key, LabelId},
-    tokens::{FlowTag, STRIDE, Stage, Waiter},
+    tokens::{Claim, FlowTag, STRIDE, Stage, Waiter},
 };
 
 /// All waiters.
@@ -112,38 +112,40 @@ impl FairQueue {
         let flow = &mut self.flows[number as usize];
         let line = &mut self.lines[flow_key.partition.index()];
         if stage == Stage::Line {
-            line.in_line += 1;
+            line.waiters.in_line += 1;
             let before = flow.length();
             push(&mut self.waiters, &mut flow.line, key);
             line.note_length(flow, number, before);
         } else {
-            line.at_gate += 1;
+            line.waiters.at_gate += 1;
             self.waiters.push_back(&mut flow.gate, key);
             if flow.gate.len() == 1 {
                 line.gates.insert((self.waiters.get(key).sequence, number));
             }
         }
         line.waiting[flow_key.level.index()] += usize::from(!flow.throttled);
-        self.waiters.get_mut(key).stage = stage;
+        let waiter = self.waiters.get_mut(key);
+        waiter.stage = stage;
+        line.waiters.in_room += usize::from(waiter.claim != Claim::None);
         self.follow_arrivals(number);
     }
 
     /// Takes a waiter out of the line or the gate, and gives its flow its turn if the waiter `is_served`. Returns the start tag of
     /// the flow, if it ends with the waiter.
     pub(crate) fn leave(&mut self, key: Key, is_served: bool) -> Option<u64> {
-        let &Waiter { stage, sequence, .. } = self.waiters.get(key);
+        let &Waiter { stage, sequence, claim, .. } = self.waiters.get(key);
         let number = *self.waiters.flow_mut(key);
         let flow = self.flows.get_mut(number as usize)?;
         let line = &mut self.lines[flow.key.partition.index()];
         match stage {
             Stage::Line => {
-                line.in_line -= 1;
+                line.waiters.in_line -= 1;
                 let before = flow.length();
                 self.waiters.unlink(&mut flow.line, key);
                 line.note_length(flow, number, before);
             }
             Stage::Gate => {
-                line.at_gate -= 1;
+                line.waiters.at_gate -= 1;
                 let was_first = line.gates.remove(&(sequence, number));
                 self.waiters.unlink(&mut flow.gate, key);
                 if let Some(first) = self.waiters.front(flow.gate).filter(|_| was_first) {
@@ -152,6 +154,7 @@ impl FairQueue {
             }
             Stage::Granted { .. } | Stage::Refused(_) => return None,
         }
+        line.waiters.in_room -= usize::from(claim != Claim::None);
         line.waiting[flow.key.level.index()] -= usize::from(!flow.throttled);
         let turn = if is_served && !self.by_arrival { flow.stride } else { 0 };
         if is_served {

@@ -1,7 +1,9 @@
 //! Questions to the queue: which waiter has the next turn, which one has to make room, and how long a wait takes.
 
+use std::cmp::Ordering;
+
 use super::{
-    super::WaitQueue,
+    super::{Lengths, WaitQueue},
     FairQueue,
     flow::{Flow, PartitionFlows},
 };
@@ -11,12 +13,9 @@ use crate::{
 };
 
 impl WaitQueue {
-    pub(crate) fn in_line_of(&self, partition: PartitionId) -> usize {
-        self.flows.lines[partition.index()].in_line
-    }
-
-    pub(crate) fn at_gate_of(&self, partition: PartitionId) -> usize {
-        self.flows.lines[partition.index()].at_gate
+    /// Returns how many requests of a partition wait.
+    pub(crate) fn lengths_of(&self, partition: PartitionId) -> Lengths {
+        self.flows.lines[partition.index()].waiters
     }
 
     /// Returns the tag of the flow that was served last in a partition, at a level.
@@ -24,9 +23,39 @@ impl WaitQueue {
         self.flows.lines[partition.index()].served[level.index()]
     }
 
+    /// Returns the waiter that takes the next free slot, of those of the partitions that may take one. Of the partitions that are
+    /// `owed` it, since they run less than their share, it is the waiter of the partition that uses the smallest part of its share,
+    /// and every other time at least the waiter that came first. Else it is the waiter whose turn it is among all of them. Returns
+    /// with it whether a waiter came earlier whose partition is owed it too.
+    pub(crate) fn next(
+        &self,
+        may_take: impl Fn(PartitionId) -> bool,
+        is_owed: impl Fn(PartitionId) -> bool,
+        compare_use: impl Fn(PartitionId, PartitionId) -> Ordering,
+    ) -> Option<(Key, bool)> {
+        let all = || PartitionId::all().zip(&self.flows.lines).filter(|(_, line)| line.waiters.all() > 0);
+        let served = || all().map(|(partition, _)| partition).filter(|&partition| may_take(partition));
+        // Mostly one partition alone may have the slot.
+        let mut few = served();
+        if let (Some(only), None) = (few.next(), few.next()) {
+            return self.next_of(only).map(|(key, _)| (key, false));
+        }
+        let candidates = || served().filter_map(|partition| Some((partition, self.next_of(partition)?)));
+        let owed = candidates().filter(|&(partition, _)| is_owed(partition));
+        let owed = owed.map(|(partition, (key, _))| (partition, key, self.get(key).sequence));
+        let Some((_, oldest, _)) = owed.clone().min_by_key(|&(_, _, sequence)| sequence) else {
+            return candidates().min_by_key(|&(_, (_, rank))| rank).map(|(_, (key, _))| (key, false));
+        };
+        if self.passed_over {
+            return Some((oldest, false));
+        }
+        let (_, key, _) = owed.min_by(|one, other| compare_use(one.0, other.0).then_with(|| one.2.cmp(&other.2)))?;
+        Some((key, key != oldest))
+    }
+
     /// Returns the waiter of a partition whose turn it is, and its rank among those of other partitions: smaller is
     /// earlier.
-    pub(crate) fn next(&self, partition: PartitionId) -> Option<(Key, u64)> {
+    fn next_of(&self, partition: PartitionId) -> Option<(Key, u64)> {
         let line = &self.flows.lines[partition.index()];
         let first = line.ready.first()?;
         let starving = || {
@@ -49,41 +78,34 @@ impl WaitQueue {
         self.flows.head(self.flows.flow(number))
     }
 
-    /// Returns the waiter that came to the gate of a partition first.
-    pub(crate) fn first_at_gate(&self, partition: PartitionId) -> Option<Key> {
-        let &(_, number) = self.flows.lines[partition.index()].gates.first()?;
+    /// Returns the waiter that came to the gate first, of this flow or of all of them.
+    pub(crate) fn first_at_gate(&self, flow: Option<FlowKey>) -> Option<Key> {
+        let number = match flow {
+            Some(key) => *self.flows.numbers.get(&key)?,
+            None => self.flows.lines.iter().filter_map(|line| line.gates.first()).min()?.1,
+        };
         self.flows.waiters.front(self.flows.flow(number).gate)
     }
 
-    /// Returns the waiter of a flow that came to the gate first.
-    pub(crate) fn first_of_flow_at_gate(&self, key: FlowKey) -> Option<Key> {
-        let &number = self.flows.numbers.get(&key)?;
-        self.flows.waiters.front(self.flows.flow(number).gate)
-    }
-
-    /// Returns the waiters of a label, flow by flow, each with its place in its flow.
-    pub(crate) fn all_of(&self, label: LabelId) -> impl Iterator<Item = (usize, &Waiter)> {
-        let (first, last) = FlowKey::all_of(label);
-        self.flows.numbers.range(first..=last).flat_map(|(_, &number)| {
-            let flow = self.flows.flow(number);
-            (1..).zip(self.flows.waiters.iter(flow.line).chain(self.flows.waiters.iter(flow.gate)))
+    /// Returns the waiters of a label, flow by flow, each with its place in its flow and with how many wait in that.
+    pub(crate) fn all_of(&self, label: LabelId) -> impl Iterator<Item = (usize, usize, Waiter)> {
+        self.flows_of(label).flat_map(|flow| {
+            let waiters = self.flows.waiters.iter(flow.line).chain(self.flows.waiters.iter(flow.gate));
+            (1..).zip(waiters).map(|(place, waiter)| (place, flow.line.len() + flow.gate.len(), *waiter))
         })
-    }
-
-    /// Returns how many requests wait in a flow.
-    pub(crate) fn count_of(&self, key: FlowKey) -> usize {
-        let flow = self.flows.numbers.get(&key).map(|&number| self.flows.flow(number));
-        flow.map_or(0, |flow| flow.line.len() + flow.gate.len())
     }
 
     /// Returns the oldest waiters of a label, one for each of its flows.
-    pub(crate) fn oldest_of(&self, label: LabelId) -> impl Iterator<Item = &Waiter> {
-        let (first, last) = FlowKey::all_of(label);
-        self.flows.numbers.range(first..=last).filter_map(|(_, &number)| {
-            let flow = self.flows.flow(number);
+    pub(crate) fn oldest_of(&self, label: LabelId) -> impl Iterator<Item = Waiter> {
+        self.flows_of(label).filter_map(|flow| {
             let oldest = self.flows.waiters.front(flow.line).or_else(|| self.flows.waiters.front(flow.gate))?;
-            Some(self.flows.waiters.get(oldest))
+            Some(self.get(oldest))
         })
+    }
+
+    fn flows_of(&self, label: LabelId) -> impl Iterator<Item = &Flow> {
+        let (first, last) = FlowKey::all_of(label);
+        self.flows.numbers.range(first..=last).map(|(_, &number)| self.flows.flow(number))
     }
 }
 

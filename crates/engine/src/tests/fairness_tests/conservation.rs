@@ -97,7 +97,7 @@ proptest! {
         }
         room.pass(SECOND);
         let engine = &room.engine;
-        prop_assert_eq!((engine.capacity.running(), engine.queue.in_line(), engine.queue.at_gate()), (0, 0, 0));
+        prop_assert_eq!((engine.capacity.running(), engine.queue.lengths().all()), (0, 0));
         prop_assert_eq!((engine.quotas.active(), engine.capacity.levels()), (0, [0; 4]));
         prop_assert!(engine.slot_ttl.holders().is_empty() && engine.queue.is_clean());
         for id in engine.quotas.ids() {

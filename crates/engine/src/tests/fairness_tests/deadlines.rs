@@ -179,7 +179,7 @@ fn the_place_of_one_pushed_out_is_for_the_first_at_the_gate() {
     ["x", "a", "a", "b", "b", "b", "a"].into_iter().for_each(|name| room.ask(name));
     // A request of "b" and the last of "a" stand at the gate. Once a request of "a" ran, its place is for "b".
     room.free(0);
-    assert_eq!((room.engine.queue.in_line(), room.engine.queue.at_gate()), (4, 1));
+    assert_eq!((room.engine.queue.lengths().in_line, room.engine.queue.lengths().at_gate), (4, 1));
     room.ask("a");
     let pushed: Vec<_> = room.refused.iter().map(|(it, why)| (it.label, it.number, why.reason)).collect();
     assert_eq!(pushed, [("b", 6, Reason::PushedOut)]);
