@@ -11,7 +11,7 @@ use crate::{
     nanos,
     plan::{LabelRule, rules::Rule},
     stall::Stall,
-    tokens::{Holder, Marks, Settled, one_turn},
+    tokens::{Holder, Marks, NEVER_SERVED, Settled, one_turn},
 };
 
 /// No label, in the list of labels that could be forgotten.
@@ -71,7 +71,7 @@ impl Label {
             over_quota_running: 0,
             workers: None,
             mean_hold: 0,
-            start: 0,
+            start: NEVER_SERVED,
             is_told: false,
             previous: NOT_LISTED,
             next: NOT_LISTED,

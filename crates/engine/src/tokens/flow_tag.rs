@@ -3,6 +3,10 @@
 /// Distance by which a flow of weight 1 moves on with each turn.
 pub(crate) const STRIDE: u64 = 1 << 20;
 
+/// Start tag of a label that was never served: its first turn comes one turn behind, as if it had just been served. Names cost
+/// nothing, so a caller that takes a new one for each request would else go before all labels that have had a turn.
+pub(crate) const NEVER_SERVED: u64 = u64::MAX;
+
 /// What a label brings to its flow in the queue.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FlowTag {

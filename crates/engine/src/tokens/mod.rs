@@ -23,7 +23,7 @@ pub use self::{
 };
 pub(crate) use self::{
     exhausted_rule::{ExhaustedRule, InForce, Need},
-    flow_tag::{FlowTag, STRIDE, one_turn},
+    flow_tag::{FlowTag, NEVER_SERVED, STRIDE, one_turn},
     holder::Holder,
     marks::Marks,
     request::RequestRef,

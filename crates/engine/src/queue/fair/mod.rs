@@ -3,8 +3,9 @@
 //! Waiters of the same partition, label and criticality are a *flow*: first come, first served within. Flows of the same criticality take
 //! weighted turns: each flow carries a start tag, the flow with the smallest tag is next, and being served moves its tag on by `1 /
 //! weight`. A flow that joins starts at the tag that was served last, so it owes nothing for the time when it was away. A flow that left
-//! just after it was served starts behind the flows that were not. So tags never differ by more than one turn, and between two grants of
-//! one flow each other flow of its weight that waits gets exactly one.
+//! just after it was served starts behind the flows that were not, and so does a flow whose label was never served: else a stream of new
+//! names would always go first. So tags never differ by more than one turn, and between two grants of one flow each other flow of its
+//! weight that waits gets exactly one.
 //!
 //! More important flows go first. Each time that a level is passed over counts for it, and after [sixteen times](AGING) the level has its
 //! turn, so a flood of important requests slows the others and never stops them.

@@ -193,6 +193,35 @@ fn shares_follow_the_weights_within_one_percent() {
     }
 }
 
+/// Returns how many grants others get while a request of a label waits that was just served, beside so many strangers. Each stranger
+/// comes back at once when it was served, under the name of this number.
+fn overtaken_by_strangers(waiting: usize, name: impl Fn(usize) -> String) -> usize {
+    let mut room = Room::new(plan(1, 10_000));
+    let mut names = (0..2_000).map(|number| &*name(number).leak());
+    room.ask("calm");
+    names.by_ref().take(waiting).for_each(|name| room.ask(name));
+    room.ask("calm");
+    for name in names {
+        room.free(0);
+        if room.granted.last().unwrap().label == "calm" {
+            break;
+        }
+        room.ask(name);
+    }
+    room.granted.iter().filter(|caller| caller.label != "calm").count()
+}
+
+#[test]
+fn new_names_do_not_go_before_a_label_that_was_served() {
+    for waiting in [1, 2, 10, 40] {
+        let overtaken = overtaken_by_strangers(waiting, |number| format!("stranger {number}"));
+        assert!(overtaken <= waiting, "{overtaken} of {waiting} strangers and those after them");
+        // Labels that are known and were away don't owe anything, and have one turn each.
+        let in_turn = overtaken_by_strangers(waiting, |number| format!("tenant {}", number % 50));
+        assert!(in_turn <= 50, "{in_turn} turns of fifty tenants");
+    }
+}
+
 /// Returns how many grants go to more important requests before a sheddable one is served, if that is within 10,000.
 fn passed_over(aging: Option<u32>) -> Option<usize> {
     let mut room = Room::new(Plan { aging, ..plan(1, 10_000) });

@@ -6,7 +6,7 @@ use super::{
     setup::{Mistake, Name, SECOND},
 };
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Label {
     /// Name; `None` for the two entries that labels share.
     pub(super) name: Option<Name>,
@@ -23,6 +23,13 @@ pub(super) struct Worker {
     pub(super) slots: usize,
     pub(super) until: u64,
     pub(super) active: bool,
+}
+
+impl Default for Label {
+    fn default() -> Self {
+        // It was never served, so it is a turn behind.
+        Self { name: None, start: u64::MAX, workers: Vec::new(), idle_since: None }
+    }
 }
 
 /// Time for which a silent worker is remembered after its word ends, in nanoseconds.
