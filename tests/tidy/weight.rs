@@ -19,16 +19,16 @@ use super::{
 
 /// What is counted, the most there may be, and where it should go.
 const CEILINGS: &[(&str, usize, usize)] = &[
-    ("lines of Rust, whole repository", 134_807, 92_000),
-    ("lines without tests, library", 48_475, 35_000),
-    ("lines without tests, engine but what it tells of itself", 15_191, 14_000),
+    ("lines of Rust, whole repository", 134_809, 92_000),
+    ("lines without tests, library", 48_436, 35_000),
+    ("lines without tests, engine but what it tells of itself", 15_158, 14_000),
     ("entries at the top level, not hidden", 11, 11),
     ("calls of `capacity.take`", 1, 1),
     ("functions in the verbs of the engine", 167, 120),
     ("methods of telemetry that verbs call", 9, 1),
-    ("methods of rooms for others", 249, 110),
+    ("methods of rooms for others", 229, 110),
     ("methods of the widest room", 60, 25),
-    ("references to inner objects that rooms hand out", 12, 0),
+    ("references to inner objects that rooms hand out", 8, 0),
     ("names of fields in the snapshot and again on the wire", 29, 0),
     ("public types", 197, 190),
     ("files with an `impl TwoPoint`", 2, 1),
