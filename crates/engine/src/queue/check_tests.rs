@@ -11,7 +11,7 @@ use crate::{
 
 impl WaitQueue {
     /// Asserts what is counted in every verb.
-    pub(crate) fn check(&self, partitions: impl Iterator<Item = PartitionId> + Clone) {
+    pub(crate) fn check(&self, partitions: &(impl Iterator<Item = PartitionId> + Clone)) {
         let sum = |of: fn(Lengths) -> usize| partitions.clone().map(|it| of(self.lengths_of(it))).sum::<usize>();
         assert_eq!(self.lengths.in_line, sum(|it| it.in_line), "waiters in line are conserved");
         assert_eq!(self.lengths.in_room, sum(|it| it.in_room), "and those of them in the room for guarantees");

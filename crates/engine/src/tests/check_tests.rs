@@ -12,7 +12,7 @@ impl Engine {
     /// Asserts what holds after every verb. See the module `engine`.
     pub(crate) fn check(&self) {
         self.capacity.check(self.room().places > 0);
-        self.queue.check(self.capacity.numbers());
+        self.queue.check(&self.capacity.numbers());
         for partition in self.capacity.numbers() {
             let has_next = || self.queue.next(|it| it == partition, |_| false, |_, _| Ordering::Equal).is_some();
             let stuck = self.is_served(partition) && has_next();
