@@ -33,8 +33,8 @@ impl WaitQueue {
         is_owed: impl Fn(PartitionId) -> bool,
         compare_use: impl Fn(PartitionId, PartitionId) -> Ordering,
     ) -> Option<(Key, bool)> {
-        let all = || PartitionId::all().zip(&self.flows.lines).filter(|(_, line)| line.waiters.all() > 0);
-        let served = || all().map(|(partition, _)| partition).filter(|&partition| may_take(partition));
+        let waits = |partition: PartitionId| self.lengths_of(partition).all() > 0;
+        let served = || PartitionId::all().take(self.flows.lines.len()).filter(|&it| waits(it) && may_take(it));
         // Mostly one partition alone may have the slot.
         let mut few = served();
         if let (Some(only), None) = (few.next(), few.next()) {
