@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, num::NonZeroU32};
 
-use crate::codes;
+use crate::{codes, ids::RuleClassId};
 
 pub use crate::OnStoreFailure;
 
@@ -220,6 +220,18 @@ impl RulesPlan {
     /// Whether any rule is counted for all instances.
     pub(crate) fn is_shared(&self) -> bool {
         self.rules().any(|(_, shared)| shared.is_some())
+    }
+
+    /// Returns the name of a class; empty for the class of all other requests.
+    pub(crate) fn class_name(&self, class: RuleClassId) -> &str {
+        self.classes.get(class.index()).map_or("", |class| &class.name)
+    }
+
+    /// Returns the classes that settings name and bound, by number.
+    pub(crate) fn named_classes(&self) -> impl Iterator<Item = (RuleClassId, &str)> {
+        let bounds = |class: &ClassPlan| class.limits != LimitsPlan::default() || !class.overrides.is_empty();
+        let classes = RuleClassId::all().zip(&self.classes).skip(1);
+        classes.filter(move |(_, class)| bounds(class)).map(|(number, class)| (number, &*class.name))
     }
 
     /// Returns what shared rules do without their store, each word once, the strictest first.

@@ -7,7 +7,7 @@ use super::{
     workers::Workers,
 };
 use crate::{
-    ids::RuleClassId,
+    ids::{LabelId, RuleClassId},
     nanos,
     plan::{LabelRule, rules::Rule},
     stall::Stall,
@@ -17,28 +17,55 @@ use crate::{
 /// No label, in the list of labels that could be forgotten.
 pub(super) const NOT_LISTED: u32 = u32::MAX;
 
+/// What others may know of a label, by value.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LabelView<'a> {
+    pub(crate) id: LabelId,
+    pub(crate) class: RuleClassId,
+    pub(crate) class_name: &'a str,
+    pub(crate) namespace: &'a str,
+    pub(crate) name: &'a str,
+    /// Whether the entry has a name, which may change: not the default entry, and not those that labels share.
+    pub(crate) is_named: bool,
+    /// Whether the entry is shared by labels that the table has no room for.
+    pub(crate) is_overflow: bool,
+    pub(crate) rule: LabelRule,
+    pub(crate) cap: usize,
+    pub(crate) is_full: bool,
+    pub(crate) running: usize,
+    pub(crate) waiting: usize,
+    pub(crate) stall: Stall,
+    /// Mean time that a request of the label holds a slot.
+    pub(crate) mean_hold: Duration,
+    pub(crate) workers: Option<&'a Workers>,
+    /// The bound on running and waiting requests together, if there is one.
+    pub(crate) pending: Option<Rule<usize>>,
+    /// What is known of its shared rules, if it has any.
+    pub(crate) remote: Option<&'a Remote>,
+}
+
 /// The state of one label.
 #[derive(Debug)]
-pub(crate) struct Label {
+pub(super) struct Label {
     /// The class of work whose rules hold for it.
-    pub(crate) class: RuleClassId,
+    pub(super) class: RuleClassId,
     pub(super) namespace: Box<str>,
     pub(super) name: Box<str>,
     /// Whether the entry stands for labels of any namespace but the empty one.
     pub(super) spans_namespaces: bool,
-    pub(crate) rule: LabelRule,
+    pub(super) rule: LabelRule,
     /// Counts for the label, if its class has rules.
     pub(super) key_meters: Option<Box<KeyMeters>>,
     /// Running requests of the label above which further ones wait: its caps, and the slots of its workers where these
     /// bind.
-    pub(crate) cap: usize,
-    pub(crate) running: usize,
+    pub(super) cap: usize,
+    pub(super) running: usize,
     /// Running requests of the label that run over the limit.
     pub(super) over_limit: usize,
     /// Time since a request of the label ended.
-    pub(crate) stall: Stall,
+    pub(super) stall: Stall,
     /// Waiters of the label, in line and at the gate.
-    pub(crate) waiting: usize,
+    pub(super) waiting: usize,
     /// Waiters and running requests of the label that are beyond what observing rules allow.
     pub(super) over_quota: usize,
     pub(super) over_quota_running: usize,
@@ -76,31 +103,6 @@ impl Label {
             previous: NOT_LISTED,
             next: NOT_LISTED,
         }
-    }
-
-    pub(crate) fn namespace(&self) -> &str {
-        &self.namespace
-    }
-
-    pub(crate) fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// Returns how many slots the workers of the label have and how many of these workers are active, if it has any.
-    pub(crate) fn workers(&self) -> Option<&Workers> {
-        self.workers.as_deref()
-    }
-
-    /// Returns what is known of the shared rules of the label, if it has any.
-    #[inline]
-    pub(crate) fn remote(&self) -> Option<&Remote> {
-        self.key_meters.as_ref()?.remote.as_deref()
-    }
-
-    /// Whether running and waiting requests together are bounded, by a rule that binds or by any.
-    pub(crate) fn has_pending_rule(&self, that_binds: bool) -> bool {
-        let rule = self.key_meters.as_ref().and_then(|key_meters| key_meters.rules.pending);
-        rule.is_some_and(|rule| !(that_binds && rule.observes))
     }
 
     /// Computes anew how many requests of the label may run.
@@ -187,11 +189,6 @@ impl Label {
             0 => held,
             mean => (mean - mean / 16).saturating_add(held / 16),
         };
-    }
-
-    /// Returns how long the label holds a slot, on average.
-    pub(crate) const fn mean_hold(&self) -> Duration {
-        Duration::from_nanos(self.mean_hold)
     }
 
     /// Returns how many requests of the label run under the limit.

@@ -14,7 +14,7 @@ mod workers;
 
 use std::time::Duration;
 
-pub(crate) use self::label::Label;
+pub(crate) use self::label::LabelView;
 pub use self::rules::RuleSnapshot;
 use self::{labels::Labels, rules::Rules};
 use crate::{
@@ -23,7 +23,7 @@ use crate::{
     ids::{ClassId, LabelId, MeterId, RuleClassId},
     plan::{
         LabelPlan,
-        rules::{ClassPlan, LimitsPlan, RulesPlan, WhenFull},
+        rules::{RulesPlan, WhenFull},
     },
     stall::Stall,
     tokens::{ExhaustedRule, FlowTag, Holder, InForce, Marks, Settled, Subject, one_turn},
@@ -38,6 +38,22 @@ pub(crate) struct Quotas {
     rates_due: Deadlines,
     /// Time when a worker of a label falls silent.
     workers_due: Timestamp,
+}
+
+/// Whether there is any rule at all, any that is or was counted for all instances, and any that observes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HasRules {
+    pub(crate) any: bool,
+    pub(crate) shared: bool,
+    pub(crate) observing: bool,
+}
+
+/// How full the table of labels is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LabelTable {
+    pub(crate) known: usize,
+    pub(crate) evicted: u64,
+    pub(crate) overflowed: u64,
 }
 
 /// Whether the turns of a label stop, or begin again.
@@ -74,65 +90,21 @@ impl Quotas {
         self.labels.replace(now, labels, &mut self.rules);
     }
 
-    /// Whether there is any rule at all.
     #[inline]
-    pub(crate) fn has_rules(&self) -> bool {
-        !self.rules.is_empty()
-    }
-
-    /// Whether any rule is or was counted for all instances.
-    #[inline]
-    pub(crate) const fn has_shared_rules(&self) -> bool {
-        self.rules.are_shared
-    }
-
-    /// Whether any rule observes.
-    #[inline]
-    pub(crate) const fn has_observing_rules(&self) -> bool {
-        self.rules.observes
+    pub(crate) fn has_rules(&self) -> HasRules {
+        HasRules { any: !self.rules.is_empty(), shared: self.rules.are_shared, observing: self.rules.observes }
     }
 
     /// Returns what the settings say of labels, and of rules.
+    #[inline]
     pub(crate) const fn plans(&self) -> (&LabelPlan, &RulesPlan) {
         (&self.labels.plan, &self.rules.plan)
-    }
-
-    /// Returns what shared rules do without their store, each word once.
-    pub(crate) fn without_store(&self) -> Vec<&'static str> {
-        self.rules.plan.without_store()
-    }
-
-    /// Returns what the settings say of labels.
-    pub(crate) const fn label_plan(&self) -> &LabelPlan {
-        &self.labels.plan
-    }
-
-    /// Returns how many classes have rules, that of all other classes included; 0 if there are no rules.
-    pub(crate) fn classes(&self) -> u8 {
-        self.rules.classes()
     }
 
     /// Returns the class whose rules hold for this kind of work.
     #[inline]
     pub(crate) fn class_of(&self, kind: ClassId) -> RuleClassId {
         self.rules.class_of(kind)
-    }
-
-    /// Returns the name of a class; empty for the class of all other requests.
-    pub(crate) fn class_name(&self, class: RuleClassId) -> &str {
-        self.rules.plan.classes.get(class.index()).map_or("", |class| &class.name)
-    }
-
-    /// Returns the classes that settings name and bound, by number.
-    pub(crate) fn named_classes(&self) -> impl Iterator<Item = (RuleClassId, &str)> {
-        let bounds = |class: &ClassPlan| class.limits != LimitsPlan::default() || !class.overrides.is_empty();
-        let classes = RuleClassId::all().zip(&self.rules.plan.classes).skip(1);
-        classes.filter(move |(_, class)| bounds(class)).map(|(number, class)| (number, &*class.name))
-    }
-
-    /// Whether a class of this name has rules of its own.
-    pub(crate) fn has_class(&self, name: &str) -> bool {
-        self.rules.plan.classes.iter().any(|class| *class.name == *name)
     }
 
     /// Returns the label of this name, made if it is new, and whether its number has this name only from now on.
@@ -150,9 +122,30 @@ impl Quotas {
         self.labels.find_by_hash(hash)
     }
 
-    #[inline]
-    pub(crate) fn label(&self, id: LabelId) -> &Label {
-        self.labels.get(id)
+    /// Returns what is known of a label. Compiled where it is asked, so that only what is used of it is looked up.
+    #[inline(always)]
+    pub(crate) fn label(&self, id: LabelId) -> LabelView<'_> {
+        let label = self.labels.get(id);
+        let key_meters = label.key_meters.as_deref();
+        LabelView {
+            id,
+            class: label.class,
+            class_name: self.rules.plan.class_name(label.class),
+            namespace: &label.namespace,
+            name: &label.name,
+            is_named: self.labels.is_named(id),
+            is_overflow: self.labels.is_overflow(id),
+            rule: label.rule,
+            cap: label.cap,
+            is_full: label.is_full(),
+            running: label.running,
+            waiting: label.waiting,
+            stall: label.stall,
+            mean_hold: Duration::from_nanos(label.mean_hold),
+            workers: label.workers.as_deref(),
+            pending: key_meters.and_then(|it| it.rules.pending),
+            remote: key_meters.and_then(|it| it.remote.as_deref()),
+        }
     }
 
     /// Returns all numbers that are in use.
@@ -160,35 +153,11 @@ impl Quotas {
         self.labels.ids()
     }
 
-    /// Whether an entry is shared by labels that the table has no room for.
-    pub(crate) fn is_overflow(&self, id: LabelId) -> bool {
-        self.labels.is_overflow(id)
-    }
-
-    /// Whether an entry has a name, which may change: not the default entry, and not those that labels share.
-    pub(crate) fn is_named(&self, id: LabelId) -> bool {
-        self.labels.is_named(id)
-    }
-
-    /// Returns how many labels are known by name, once for each class of rules.
-    pub(crate) const fn known(&self) -> usize {
-        self.labels.known()
-    }
-
-    /// Returns how often a label was forgotten.
-    pub(crate) const fn evicted(&self) -> u64 {
-        self.labels.evicted
-    }
-
-    /// Returns how often a label found no room.
-    pub(crate) const fn overflowed(&self) -> u64 {
-        self.labels.overflowed
-    }
-
-    /// Whether as many requests of a label run as may.
-    #[inline]
-    pub(crate) fn is_full(&self, id: LabelId) -> bool {
-        self.labels.get(id).is_full()
+    /// Returns how many labels are known by name, once for each class of rules, and how often a label was forgotten or found no
+    /// room.
+    pub(crate) const fn table(&self) -> LabelTable {
+        let Labels { evicted, overflowed, .. } = self.labels;
+        LabelTable { known: self.labels.known(), evicted, overflowed }
     }
 
     /// Returns what a label brings to the queue, and how long a request of it may wait at the gate and in line together, if that is
@@ -237,13 +206,14 @@ impl Quotas {
     }
 
     /// Returns each rule that counts a label, and the two bounds that are set elsewhere.
-    pub(crate) fn rules_of(&self, now: Timestamp, label: &Label) -> Vec<RuleSnapshot> {
+    pub(crate) fn rules_of(&self, now: Timestamp, id: LabelId) -> Vec<RuleSnapshot> {
+        let label = self.labels.get(id);
         let when_full = if self.labels.plan.caps_reject { WhenFull::Reject } else { WhenFull::Queue };
         let own = label.rule.cap.map(|cap| RuleSnapshot {
             when_full: when_full.as_str().into(),
             ..RuleSnapshot::cap("label_cap", cap, label.running, "labels")
         });
-        let workers = label.workers().filter(|_| self.labels.plan.enforce_workers);
+        let workers = label.workers.as_ref().filter(|_| self.labels.plan.enforce_workers);
         let slots = workers.map(|it| RuleSnapshot::cap("worker_slots", it.slots, label.running, "workers"));
         self.rules.view(now, label).into_iter().chain(own).chain(slots).collect()
     }

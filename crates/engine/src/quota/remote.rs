@@ -14,7 +14,7 @@ impl Quotas {
     /// Returns the rules that requests of a label have to ask for before they run.
     #[inline]
     pub(crate) fn remote_rules(&self, id: LabelId) -> Option<&Arc<SharedRules>> {
-        if self.has_shared_rules() { self.label(id).remote().map(|it| &it.rules) } else { None }
+        if self.rules.are_shared { self.label(id).remote.map(|it| &it.rules) } else { None }
     }
 
     /// Notes that a request of a label was told that a shared rule has no room, until a time if that is known. Returns

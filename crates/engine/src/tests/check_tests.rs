@@ -33,7 +33,7 @@ impl Engine {
     pub(crate) fn check_all(&self) {
         self.check();
         // Rules throttle flows as well, whatever the tag of their label.
-        self.queue.check_all((!self.quotas.has_rules()).then_some(|label| self.quotas.waits_by(label).0));
+        self.queue.check_all((!self.quotas.has_rules().any).then_some(|label| self.quotas.waits_by(label).0));
         self.quotas.check();
         let live = self.queue.live();
         let standing = || live.iter().filter(|(_, waiter)| matches!(waiter.stage, Stage::Line | Stage::Gate));

@@ -113,7 +113,7 @@ impl Engine {
         self.quotas.replace(now, labels, rules, |name| controller.class(name));
         for label in self.quotas.ids() {
             self.queue.weigh(label, self.quotas.label(label).rule.weight);
-            self.queue.throttle(label, self.quotas.is_full(label));
+            self.queue.throttle(label, self.quotas.label(label).is_full);
         }
         self.telemetry.replace(self.capacity.len(), journal);
         self.open_label_metrics();

@@ -120,7 +120,7 @@ impl Engine {
         let blocker = self.if_noted(|engine| engine.blocker_of_slot(now, ask.partition, label));
         self.record(now, self.request_of(now, ask, label), Decided::Queued(blocker));
         observed.into_iter().for_each(|full| self.mark_over_quota(now, key, full));
-        if self.quotas.has_rules() {
+        if self.quotas.has_rules().any {
             // The waiter's turn may have come already, with only a rule in the way: the driver has to know when that
             // ends.
             self.dispatch(now);

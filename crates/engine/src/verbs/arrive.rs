@@ -72,7 +72,7 @@ impl Engine {
     /// Serves those that came first: waiters for a rule that has room by now, or for a slot that is not held back any more.
     #[inline]
     fn catch_up<const PLAIN: bool>(&mut self, now: Timestamp) {
-        let has_room = !PLAIN && self.quotas.has_rules() && self.quotas.next_room() <= now;
+        let has_room = !PLAIN && self.quotas.has_rules().any && self.quotas.next_room() <= now;
         if (has_room || self.capacity.next_decay() <= now) && (PLAIN || !self.lifecycle.is_draining()) {
             self.dispatch(now);
         }
@@ -93,7 +93,7 @@ impl Engine {
         match &ask.subject {
             Some(subject) => self.intern(now, class, subject),
             // What a class allows as a whole holds for requests without a label as well.
-            None if !PLAIN && self.quotas.has_rules() => self.intern(now, class, &Subject::NOBODY),
+            None if !PLAIN && self.quotas.has_rules().any => self.intern(now, class, &Subject::NOBODY),
             None => LabelId::DEFAULT,
         }
     }

@@ -61,8 +61,8 @@ impl Engine {
         };
         let slots = slots.min(limit);
         let bound = match reason {
-            Reason::LabelQueueFull => self.quotas.label_plan().max_waiting,
-            Reason::RunCap => self.quotas.label_plan().max_waiting_per_run,
+            Reason::LabelQueueFull => self.quotas.plans().0.max_waiting,
+            Reason::RunCap => self.quotas.plans().0.max_waiting_per_run,
             _ => slots,
         };
         let retry_after = self.estimates.retry_after(now, ahead, slots, stall);
@@ -112,10 +112,10 @@ impl Engine {
             }
             Reason::LabelQueueFull => {
                 let waiting = self.quotas.label(label).waiting;
-                Blocker::new(BlockingBound::MaxWaiting, waiting, self.quotas.label_plan().max_waiting)
+                Blocker::new(BlockingBound::MaxWaiting, waiting, self.quotas.plans().0.max_waiting)
             }
             Reason::RunCap => {
-                let bound = self.quotas.label_plan().max_waiting_per_run;
+                let bound = self.quotas.plans().0.max_waiting_per_run;
                 Blocker::new(BlockingBound::MaxWaitingPerRun, bound, bound)
             }
             Reason::PushedOut | Reason::QueueFull => {
@@ -134,16 +134,16 @@ impl Engine {
     /// Returns what keeps a request from running: the first bound in the order in which they are checked.
     pub(super) fn blocker_of_slot(&self, now: Timestamp, partition: PartitionId, label: LabelId) -> Blocker {
         let it = self.capacity.partition(partition);
-        if self.quotas.is_full(label) {
-            let (label, binds) = (self.quotas.label(label), self.quotas.label_plan().enforce_workers);
-            let bound = label.cap;
-            let slots = label.workers().filter(|_| binds).map(|it| it.slots);
-            let by = match (label.rule.cap, slots) {
+        let one = self.quotas.label(label);
+        if one.is_full {
+            let bound = one.cap;
+            let slots = one.workers.filter(|_| self.quotas.plans().0.enforce_workers).map(|it| it.slots);
+            let by = match (one.rule.cap, slots) {
                 (Some(cap), _) if cap == bound => BlockingBound::LabelCap,
                 (_, Some(slots)) if slots == bound => BlockingBound::WorkerSlots,
                 _ => BlockingBound::MaxInFlight,
             };
-            Blocker::new(by, label.running, bound)
+            Blocker::new(by, one.running, bound)
         } else if let Some(full) = self.exhausted_rule(now, label) {
             self.blocker_of_rule(now, label, &full)
         } else if it.is_at_hard_cap() {

@@ -72,7 +72,7 @@ impl Engine {
         may_wait: bool,
     ) -> Decision {
         if PLAIN && !self.capacity.has_reserved() && ask.deadline > now {
-            let is_label_free = || label == LabelId::DEFAULT || !self.quotas.is_full(label);
+            let is_label_free = || label == LabelId::DEFAULT || !self.quotas.label(label).is_full;
             if self.capacity.may_run(ask.partition, Ask::COST) && is_label_free() {
                 return Decision::Run { over_limit: false };
             }
@@ -98,7 +98,7 @@ impl Engine {
             if !waits_for_its_start && self.may_run(ask, label) {
                 return Decision::Run { over_limit: false };
             }
-            if self.lets_all_through(ask.partition) && !self.quotas.is_full(label) {
+            if self.lets_all_through(ask.partition) && !self.quotas.label(label).is_full {
                 return Decision::Run { over_limit: true };
             }
         }
@@ -125,7 +125,7 @@ impl Engine {
             return Err(full.into());
         }
         if let Some(subject) = ask.subject.as_ref().filter(|subject| !subject.label.is_empty()) {
-            let plan = self.quotas.label_plan();
+            let plan = self.quotas.plans().0;
             let of_label = self.quotas.label(label);
             if plan.caps_reject && of_label.rule.cap.is_some_and(|cap| of_label.running >= cap) {
                 return stops(Reason::LabelCap);
@@ -192,7 +192,7 @@ impl Engine {
     pub(super) fn why_it_leaves(&self, now: Timestamp, key: Key, other: Reason) -> Obstacle {
         let waiter = self.queue.get(key);
         let full = self.exhausted_rule(now, waiter.label).filter(|full| full.when_full == WhenFull::Queue);
-        if let Some(full) = full.filter(|_| !self.quotas.is_full(waiter.label)) {
+        if let Some(full) = full.filter(|_| !self.quotas.label(waiter.label).is_full) {
             return full.into();
         }
         Obstacle::new(match self.reason_for_rejecting(waiter.partition, waiter.label) {

@@ -42,7 +42,7 @@ impl Engine {
     pub(super) fn find_extras(&mut self) {
         self.extras = Extras::of([
             (Extras::MODE, !self.lifecycle.enforces() || self.lifecycle.is_draining() || self.lifecycle.is_leaving()),
-            (Extras::RULES, self.quotas.has_rules() || self.quotas.has_shared_rules()),
+            (Extras::RULES, self.quotas.has_rules().any || self.quotas.has_rules().shared),
             (Extras::OBSERVING, self.capacity.any_observes()),
             (Extras::SHADOW_LAW, self.controller.has_shadow()),
             (Extras::LABEL_METRICS, self.telemetry.has_label_metrics()),

@@ -24,7 +24,7 @@ impl Engine {
     /// Returns the rule that stops a request of a label that arrives, whether the request may wait then or not.
     #[inline]
     pub(super) fn blocking_rule(&self, now: Timestamp, label: LabelId) -> Option<ExhaustedRule> {
-        if !self.quotas.has_rules() {
+        if !self.quotas.has_rules().any {
             return None;
         }
         let which = self.rules_in_force();
@@ -41,7 +41,7 @@ impl Engine {
 
     /// Returns the reason to reject a request that finds neither a slot nor a place.
     pub(super) fn reason_for_rejecting(&self, partition: PartitionId, label: LabelId) -> Reason {
-        if self.quotas.is_full(label) {
+        if self.quotas.label(label).is_full {
             Reason::LabelCap
         } else if self.capacity.partition(partition).is_at_hard_cap() {
             Reason::PartitionCap
@@ -105,7 +105,7 @@ impl Engine {
     pub(crate) fn may_run(&self, ask: &Ask<'_>, label: LabelId) -> bool {
         let level = Level::of(ask.criticality);
         self.capacity.may_run(ask.partition, Ask::COST)
-            && !self.quotas.is_full(label)
+            && !self.quotas.label(label).is_full
             && (!self.capacity.has_reserved()
                 || self.capacity.leaves_reserved(ask.partition, level, self.is_below_fair_share(label), Ask::COST))
     }
@@ -146,8 +146,8 @@ impl Engine {
         pending.or_else(|| self.quotas.exhausted(now, label, InForce::Observing))
     }
 
-    pub(super) const fn observes_rules(&self) -> bool {
-        self.quotas.has_observing_rules() && self.lifecycle.enforces()
+    pub(super) fn observes_rules(&self) -> bool {
+        self.quotas.has_rules().observing && self.lifecycle.enforces()
     }
 
     /// Returns the rules that requests of a label have to ask for before they run.
@@ -167,7 +167,7 @@ impl Engine {
 
     /// Returns what becomes of requests of a label whose shared rules can't be checked; `None` while they can.
     pub(crate) fn closes_without_store(&self, label: LabelId) -> Option<WhenFull> {
-        let remote = self.quotas.label(label).remote()?;
+        let remote = self.quotas.label(label).remote?;
         let is_gone = self.outage.is_gone(self.now, remote.unanswered);
         remote.rules.closes().filter(|_| is_gone)
     }

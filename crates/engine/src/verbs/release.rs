@@ -38,7 +38,7 @@ impl Engine {
             Stage::Refused(refusal) => Err(refusal),
         };
         self.forget(key);
-        if self.quotas.has_shared_rules() && answer.is_ok() {
+        if self.quotas.has_rules().shared && answer.is_ok() {
             self.allow_probe(waiter.label);
             self.dispatch(now);
         }
@@ -170,9 +170,9 @@ impl Engine {
         let inputs = HealthInputs {
             is_draining: lifecycle.is_draining(),
             binds: lifecycle.enforces(),
-            is_store_gone: self.quotas.has_shared_rules() && outage.is_gone(now, None),
-            is_store_quiet: self.quotas.has_shared_rules() && outage.quiet(now).is_some(),
-            is_store_slow: self.quotas.has_shared_rules() && outage.slow(now).is_some(),
+            is_store_gone: self.quotas.has_rules().shared && outage.is_gone(now, None),
+            is_store_quiet: self.quotas.has_rules().shared && outage.quiet(now).is_some(),
+            is_store_slow: self.quotas.has_rules().shared && outage.slow(now).is_some(),
             is_busy: capacity.is_full() || !queue.is_empty(),
             is_line_long: queue.lengths().all() >= capacity.limit().max(1),
             is_stuck,
@@ -183,7 +183,7 @@ impl Engine {
         };
         let of_label = |id| {
             let it = self.quotas.label(id);
-            let hold = if it.mean_hold().is_zero() { usual } else { it.mean_hold() };
+            let hold = if it.mean_hold.is_zero() { usual } else { it.mean_hold };
             LabelGauges { running: it.running, waiting: it.waiting, hold }
         };
         if telemetry.judge(now, inputs, of_partition, of_label) {

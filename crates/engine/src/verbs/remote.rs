@@ -30,7 +30,7 @@ pub struct NoRoom {
 impl Engine {
     /// Like `needs_remote`, for a request that was granted a slot.
     pub fn has_to_ask_for(&self, place: &Place) -> Option<Arc<SharedRules>> {
-        if !self.quotas.has_shared_rules() {
+        if !self.quotas.has_rules().shared {
             return None;
         }
         let waiter = self.queue.get(place.key());
@@ -60,7 +60,7 @@ impl Engine {
         let key = place.key();
         let label = self.give_up(now, key);
         self.note_answer(now, label, false);
-        let fails_fast = self.quotas.label(label).has_pending_rule(false);
+        let fails_fast = self.quotas.label(label).pending.is_some();
         let reason = if fails_fast { Reason::PendingUnavailable } else { Reason::StoreUnavailable };
         let closes = self.quotas.remote_rules(label).and_then(|rules| rules.closes());
         // The other waiters learn it themselves, one after the other.
@@ -79,11 +79,11 @@ impl Engine {
         let waiter = self.queue.get(key);
         let label = waiter.label;
         let Stage::Granted { until, .. } = waiter.stage else { return Ok(()) };
-        let (one, plan) = (self.quotas.label(label), self.quotas.label_plan());
+        let (one, plan) = (self.quotas.label(label), self.quotas.plans().0);
         let of_run = (waiter.run != RunId::NONE).then(|| self.queue.of_run(waiter.run));
         let is_crowded =
             one.waiting >= plan.max_waiting || of_run.is_some_and(|of_run| of_run >= plan.max_waiting_per_run);
-        let no_place = (!one.name().is_empty() && is_crowded) || self.room().places == 0;
+        let no_place = (!one.name.is_empty() && is_crowded) || self.room().places == 0;
         if waiter.caller_deadline <= now || (until.is_none() && no_place) {
             return Err(self.reject_remote(now, place, no_room));
         }

@@ -105,7 +105,7 @@ impl Engine {
 
     /// Lets the next request of a label ask, because the last one was admitted, or left before it had an answer.
     pub(super) fn allow_probe(&mut self, label: LabelId) {
-        if self.quotas.has_shared_rules() && self.quotas.allow_probe(label) {
+        if self.quotas.has_rules().shared && self.quotas.allow_probe(label) {
             self.unthrottle(label);
         }
     }
@@ -158,7 +158,7 @@ impl Engine {
 
     /// Lets a label have its turns again, unless it is at its cap.
     pub(super) fn unthrottle(&mut self, label: LabelId) {
-        if !self.quotas.is_full(label) {
+        if !self.quotas.label(label).is_full {
             self.queue.throttle(label, false);
         }
     }
@@ -189,11 +189,11 @@ impl Engine {
 
 fn name_of(quotas: &Quotas, id: LabelId) -> Named<'_> {
     let label = quotas.label(id);
-    if quotas.is_overflow(id) {
+    if label.is_overflow {
         Named::Overflow
-    } else if label.name().is_empty() {
+    } else if label.name.is_empty() {
         Named::Nobody
     } else {
-        Named::Label { class: label.class, namespace: label.namespace(), label: label.name() }
+        Named::Label { class: label.class, namespace: label.namespace, label: label.name }
     }
 }

@@ -39,7 +39,7 @@ impl Engine {
             let counts = self.telemetry.counts(number);
             it.running == 0 && counts.admitted + counts.cancelled_waiting + counts.rejected.iter().sum::<u64>() == 0
         };
-        let known = self.quotas.ids().any(|id| self.quotas.is_named(id));
+        let known = self.quotas.ids().any(|id| self.quotas.label(id).is_named);
         let is_new = !self.lifecycle.is_draining() && self.telemetry.reloads() == 0;
         self.capacity.partitions().all(unused) && self.queue.live().is_empty() && !known && is_new
     }
@@ -88,14 +88,13 @@ impl Engine {
 
     /// Returns the workers whose reports hold.
     pub fn describe_workers(&self) -> Vec<WorkerDescription> {
-        let labels = self.quotas.ids().filter(|&id| self.quotas.is_named(id)).map(|id| self.quotas.label(id));
-        let workers = labels.filter_map(|label| Some((label, label.workers()?))).flat_map(|(label, workers)| {
+        let labels = self.quotas.ids().map(|id| self.quotas.label(id)).filter(|label| label.is_named);
+        let workers = labels.filter_map(|label| Some((label, label.workers?))).flat_map(|(label, workers)| {
             workers.reports().filter(|&(.., until)| until > self.now).map(move |(worker, slots, until)| {
-                let class = self.quotas.class_name(label.class);
                 WorkerDescription {
-                    namespace: label.namespace().to_owned(),
-                    label: label.name().to_owned(),
-                    class: (!class.is_empty()).then(|| class.to_owned()),
+                    namespace: label.namespace.to_owned(),
+                    label: label.name.to_owned(),
+                    class: (!label.class_name.is_empty()).then(|| label.class_name.to_owned()),
                     worker: worker.to_owned(),
                     slots,
                     valid_for: until.since(self.now),
@@ -106,14 +105,13 @@ impl Engine {
     }
 
     fn description(&self, partition: PartitionId, class: ClassId, label: LabelId, level: Level) -> Description {
-        let (id, label) = (label, self.quotas.label(label));
-        let class = self.quotas.class_name(self.quotas.class_of(class));
-        let is_named = self.quotas.is_named(id);
+        let label = self.quotas.label(label);
+        let class = self.quotas.plans().1.class_name(self.quotas.class_of(class));
         Description {
             partition: self.capacity.partition(partition).plan.name.to_string(),
             class: (!class.is_empty()).then(|| class.to_owned()),
-            namespace: if is_named { label.namespace().to_owned() } else { String::new() },
-            label: is_named.then(|| label.name().to_owned()),
+            namespace: if label.is_named { label.namespace.to_owned() } else { String::new() },
+            label: label.is_named.then(|| label.name.to_owned()),
             run: None,
             criticality: Criticality::ALL[level.index()],
         }

@@ -51,7 +51,7 @@ impl Engine {
             rejected: refused,
             label: self.worst_label(),
             without_store: if matches!(health, Health::StoreGone | Health::StoreQuiet) {
-                self.quotas.without_store().into_iter().map(Cow::Borrowed).collect()
+                self.quotas.plans().1.without_store().into_iter().map(Cow::Borrowed).collect()
             } else {
                 Vec::new()
             },
@@ -114,7 +114,7 @@ impl Engine {
     /// Returns the name of a label with its namespace, as a sentence has it.
     pub(super) fn full_name(&self, id: LabelId) -> String {
         let label = self.quotas.label(id);
-        text::full_name(label.namespace(), label.name())
+        text::full_name(label.namespace, label.name)
     }
 
     /// Returns the label that was rejected most often in the last seconds.
@@ -124,8 +124,8 @@ impl Engine {
         let window = self.telemetry.label_window(self.now, id, label.running)?;
         let rejected = window.rejected();
         (rejected > 0).then(|| RejectedSnapshot {
-            name: label.name().to_owned(),
-            namespace: label.namespace().to_owned(),
+            name: label.name.to_owned(),
+            namespace: label.namespace.to_owned(),
             percent: percent(rejected, rejected + window.admitted),
             per_second: window.per_second(rejected),
             reason: None,

@@ -63,10 +63,10 @@ impl Engine {
             let label = self.quotas.label(followed.label);
             Sampled {
                 name: SampledName {
-                    class: self.quotas.class_name(label.class).to_owned(),
-                    namespace: label.namespace().to_owned(),
-                    name: label.name().to_owned(),
-                    overflow: self.quotas.is_overflow(followed.label),
+                    class: label.class_name.to_owned(),
+                    namespace: label.namespace.to_owned(),
+                    name: label.name.to_owned(),
+                    overflow: label.is_overflow,
                 },
                 serial: followed.serial,
                 share: 0,

@@ -68,7 +68,7 @@ impl Engine {
     /// Returns the labels that had most of this in the last seconds, of those that have a name: two at most.
     pub(super) fn named_labels(&self, most: Most) -> impl Iterator<Item = LabelId> {
         let labels = self.telemetry.labels_with_most(most).into_iter().flatten();
-        labels.filter(|&id| !self.quotas.label(id).name().is_empty())
+        labels.filter(|&id| !self.quotas.label(id).name.is_empty())
     }
 
     /// Says which requests get no answer in time, if any do: of two partitions at most, and of two labels.
@@ -114,14 +114,14 @@ impl Engine {
     pub(super) fn longest_line(&self) -> Option<LongestLine> {
         let id = self.named_labels(Most::Waiting).next()?;
         let label = self.quotas.label(id);
-        let (rules, ask) = (self.quotas.rules_of(self.now, label), self.ask_of(id, label));
-        let blocked = self.blocked_by(id, label, &ask, &rules);
+        let (rules, ask) = (self.quotas.rules_of(self.now, id), self.ask_of(&label));
+        let blocked = self.blocked_by(&label, &ask, &rules);
         // What the handle as a whole has too few of is told of the handle.
         let own = blocked.filter(|it| !matches!(&*it.rule, "draining" | "partition" | "limit" | "reserved" | "store"));
         (label.waiting > 1).then(|| LongestLine {
             name: self.full_name(id),
             waiting: label.waiting,
-            seconds: self.oldest_wait(id, label),
+            seconds: self.oldest_wait(&label),
             rule: own.map(|it| format!("{} {}", it.rule.replace('_', " "), it.bound)),
         })
     }
@@ -169,7 +169,7 @@ impl Engine {
     fn label_holder(&self, id: LabelId, usual: Duration) -> Option<Holder> {
         let label = self.quotas.label(id);
         let held = self.telemetry.label_window(self.now, id, label.running)?.held;
-        let usual = if label.mean_hold().is_zero() { usual } else { label.mean_hold() };
+        let usual = if label.mean_hold.is_zero() { usual } else { label.mean_hold };
         let holder = self.holder_of(self.full_name(id), label.running, held, usual);
         let has_most = holder.has_most || label.running >= label.cap;
         (label.running > 0).then_some(Holder { has_most, ..holder })

@@ -34,9 +34,9 @@ impl Engine {
 
     fn names(&self, entry: u64, record: &Record) -> Names<'_> {
         let (partition, label, run) = record.about();
-        let is_about = !self.quotas.is_named(label) || self.telemetry.is_about(label, entry);
         let label = self.quotas.label(label);
-        let names = (self.quotas.class_name(label.class), label.namespace(), label.name());
+        let is_about = !label.is_named || self.telemetry.is_about(label.id, entry);
+        let names = (label.class_name, label.namespace, label.name);
         Names {
             partition: &self.capacity.partition(partition).plan.name,
             label: is_about.then_some(names),

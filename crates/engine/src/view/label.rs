@@ -9,7 +9,7 @@ use crate::ids::RuleClassId;
 use crate::{
     Engine,
     ids::{LabelId, PartitionId},
-    quota::{Label, RuleSnapshot},
+    quota::{LabelView, RuleSnapshot},
     tokens::{Ask, Subject},
 };
 
@@ -120,68 +120,63 @@ impl Engine {
     pub fn label_snapshots(&self, from: usize, count: usize, snapshots: &mut Vec<LabelSnapshot>) -> Option<usize> {
         let mut ids = self.quotas.ids().skip(from);
         let known = ids.by_ref().take(count).filter(|&id| self.is_known(id));
-        snapshots.extend(known.map(|id| self.label_snapshot(id, self.quotas.label(id))));
+        snapshots.extend(known.map(|id| self.label_snapshot(&self.quotas.label(id))));
         ids.next().map(|_| from + count)
     }
 
     /// Whether an entry is about a label, or about several for which there is no room.
     fn is_known(&self, id: LabelId) -> bool {
         let label = self.quotas.label(id);
-        match id {
-            LabelId::DEFAULT => false,
-            id if self.quotas.is_overflow(id) => {
-                let totals = self.telemetry.totals(id);
-                label.running + label.waiting > 0 || totals.admitted + totals.rejected() > 0
-            }
-            _ => true,
-        }
+        let totals = self.telemetry.totals(id);
+        let is_used = || label.running + label.waiting > 0 || totals.admitted + totals.rejected() > 0;
+        id != LabelId::DEFAULT && (label.is_named || is_used())
     }
 
     /// Returns the state of one label, if it is known.
     pub fn find_label(&self, class: Option<&str>, subject: &Subject<'_>) -> Option<LabelSnapshot> {
         let id = self.quotas.find(self.rule_class(class), subject)?;
-        Some(self.label_snapshot(id, self.quotas.label(id)))
+        Some(self.label_snapshot(&self.quotas.label(id)))
     }
 
     /// Returns the state of one label, once for each class of work that it has.
     pub fn label_in_all_classes(&self, subject: &Subject<'_>) -> Vec<LabelSnapshot> {
         let ids = RuleClassId::all().filter_map(|class| self.quotas.find(class, subject));
-        ids.map(|id| self.label_snapshot(id, self.quotas.label(id))).collect()
+        ids.map(|id| self.label_snapshot(&self.quotas.label(id))).collect()
     }
 
     /// Adds a row for each label that is known, otherwise as [`label_snapshots`](Self::label_snapshots).
     pub fn label_rows(&self, from: usize, count: usize, rows: &mut Vec<LabelRow>) -> Option<usize> {
         let mut ids = self.quotas.ids().skip(from);
         let known = ids.by_ref().take(count).filter(|&id| self.is_known(id));
-        rows.extend(known.map(|id| self.label_row(id, self.quotas.label(id))));
+        rows.extend(known.map(|id| self.label_row(&self.quotas.label(id))));
         ids.next().map(|_| from + count)
     }
 
     /// Whether a class of this name has rules of its own.
     pub fn has_class(&self, name: &str) -> bool {
-        self.quotas.has_class(name)
+        self.quotas.plans().1.classes.iter().any(|class| *class.name == *name)
     }
 
     /// Returns the state of the label of a row, if it is still known.
     pub fn label_of_row(&self, row: &LabelRow) -> Option<LabelSnapshot> {
         let label = self.quotas.label(row.id);
-        let same = label.class == row.class && *label.namespace() == *row.namespace && *label.name() == *row.name;
-        same.then(|| self.label_snapshot(row.id, label))
+        let same = label.class == row.class && *label.namespace == *row.namespace && *label.name == *row.name;
+        same.then(|| self.label_snapshot(&label))
     }
 
-    fn label_row(&self, id: LabelId, label: &Label) -> LabelRow {
-        let totals = self.telemetry.totals(id);
-        let window = self.telemetry.label_window(self.now, id, label.running);
+    fn label_row(&self, label: &LabelView<'_>) -> LabelRow {
+        let totals = self.telemetry.totals(label.id);
+        let window = self.telemetry.label_window(self.now, label.id, label.running);
         LabelRow {
-            id,
+            id: label.id,
             class: label.class,
-            namespace: label.namespace().into(),
-            name: label.name().into(),
-            overflow: self.quotas.is_overflow(id),
-            status: self.label_status(id, label, &self.ask_of(id, label)),
+            namespace: label.namespace.into(),
+            name: label.name.into(),
+            overflow: label.is_overflow,
+            status: self.label_status(label, &self.ask_of(label)),
             in_flight: label.running,
             waiting: label.waiting,
-            oldest_wait_seconds: self.oldest_wait(id, label),
+            oldest_wait_seconds: self.oldest_wait(label),
             admitted: totals.admitted,
             rejected: totals.rejected(),
             rejected_per_second: window.map_or(0.0, |it| it.per_second(it.rejected())),
@@ -191,22 +186,23 @@ impl Engine {
     }
 
     #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
-    fn label_snapshot(&self, id: LabelId, label: &Label) -> LabelSnapshot {
-        let ask = self.ask_of(id, label);
-        let rules = self.quotas.rules_of(self.now, label);
-        let blocked_by = self.blocked_by(id, label, &ask, &rules);
-        let wait = if blocked_by.is_none() { Some(Duration::ZERO) } else { self.expected_wait(self.now, &ask, id) };
-        let hold = label.mean_hold().as_secs_f64();
-        let (cap, totals) = (label.cap, self.telemetry.totals(id));
+    fn label_snapshot(&self, label: &LabelView<'_>) -> LabelSnapshot {
+        let ask = self.ask_of(label);
+        let rules = self.quotas.rules_of(self.now, label.id);
+        let blocked_by = self.blocked_by(label, &ask, &rules);
+        let wait =
+            if blocked_by.is_none() { Some(Duration::ZERO) } else { self.expected_wait(self.now, &ask, label.id) };
+        let hold = label.mean_hold.as_secs_f64();
+        let (cap, totals) = (label.cap, self.telemetry.totals(label.id));
         let partition = self.capacity.partition(ask.partition);
-        let window = self.telemetry.label_window(self.now, id, label.running);
-        let gone = label.remote().filter(|it| self.outage.is_gone(self.now, it.unanswered));
+        let window = self.telemetry.label_window(self.now, label.id, label.running);
+        let gone = label.remote.filter(|it| self.outage.is_gone(self.now, it.unanswered));
         LabelSnapshot {
-            class: self.quotas.class_name(label.class).to_owned(),
-            namespace: label.namespace().to_owned(),
-            name: label.name().to_owned(),
-            overflow: self.quotas.is_overflow(id),
-            status: self.label_status(id, label, &ask),
+            class: label.class_name.to_owned(),
+            namespace: label.namespace.to_owned(),
+            name: label.name.to_owned(),
+            overflow: label.is_overflow,
+            status: self.label_status(label, &ask),
             blocked_by,
             partition: partition.plan.name.to_string(),
             partition_share: partition.share,
@@ -214,11 +210,11 @@ impl Engine {
             cap: (cap != usize::MAX).then_some(cap),
             in_flight: label.running,
             waiting: label.waiting,
-            oldest_wait_seconds: self.oldest_wait(id, label),
+            oldest_wait_seconds: self.oldest_wait(label),
             drain_rate: if hold > 0.0 { label.running as f64 / hold } else { 0.0 },
             estimated_wait_seconds: wait.map(|it| it.as_secs_f64()),
-            active_workers: label.workers().map(|workers| workers.active),
-            worker_slots: label.workers().map(|workers| workers.slots),
+            active_workers: label.workers.map(|workers| workers.active),
+            worker_slots: label.workers.map(|workers| workers.slots),
             rules,
             admitted: totals.admitted,
             rejected: totals.rejected(),
@@ -232,17 +228,17 @@ impl Engine {
 
     /// Returns what the label's next request would ask for. Its partition isn't known: where the label waits now, or
     /// the default one.
-    pub(super) fn ask_of<'a>(&self, id: LabelId, label: &'a Label) -> Ask<'a> {
-        let waiter = if label.waiting > 0 { self.queue.oldest_of(id).next() } else { None };
-        let subject = Subject::new(label.namespace(), label.name(), None);
+    pub(super) fn ask_of<'a>(&self, label: &LabelView<'a>) -> Ask<'a> {
+        let waiter = if label.waiting > 0 { self.queue.oldest_of(label.id).next() } else { None };
+        let subject = Subject::new(label.namespace, label.name, None);
         Ask { subject: Some(subject), ..Ask::of(waiter.map_or(PartitionId::DEFAULT, |waiter| waiter.partition)) }
     }
 
-    pub(super) fn oldest_wait(&self, id: LabelId, label: &Label) -> f64 {
+    pub(super) fn oldest_wait(&self, label: &LabelView<'_>) -> f64 {
         if label.waiting == 0 {
             return 0.0;
         }
-        let oldest = self.queue.oldest_of(id).map(|waiter| waiter.since).min();
+        let oldest = self.queue.oldest_of(label.id).map(|waiter| waiter.since).min();
         oldest.map_or(0.0, |since| self.now.since(since).as_secs_f64())
     }
 }

@@ -3,7 +3,6 @@
 use crate::{
     Engine,
     ids::{LabelId, RuleClassId},
-    quota::Label,
     telemetry::{LabelCounts, LabelMetricsName, LabelMetricsRef},
     tokens::Subject,
 };
@@ -51,7 +50,7 @@ impl Engine {
             (in_flight, waiting, None)
         } else {
             let label = metrics.entry.map(|entry| self.quotas.label(entry));
-            let workers = label.and_then(Label::workers).map(|workers| workers.slots);
+            let workers = label.and_then(|it| it.workers).map(|workers| workers.slots);
             let slots = metrics.cap.into_iter().chain(workers).min();
             (label.map_or(0, |it| it.running), label.map_or(0, |it| it.waiting), slots)
         };
@@ -63,7 +62,7 @@ impl Engine {
     fn of_others(&self) -> (usize, usize) {
         let own =
             self.telemetry.label_metrics().filter(|metrics| !metrics.is_shared).filter_map(|metrics| metrics.entry);
-        let without = RuleClassId::all().take(usize::from(self.quotas.classes()));
+        let without = RuleClassId::all().take(self.quotas.plans().1.classes.len());
         let without = without.filter_map(|class| self.quotas.find(class, &Subject::NOBODY));
         let all = (self.capacity.running() + self.capacity.over_limit(), self.queue.lengths().all());
         own.chain(without).chain([LabelId::DEFAULT]).fold(all, |(running, waiting), id| {

@@ -8,7 +8,7 @@ use crate::{
     Engine, Timestamp, codes,
     ids::LabelId,
     plan::rules::WhenFull,
-    quota::{Label, RuleSnapshot},
+    quota::{LabelView, RuleSnapshot},
     telemetry::{PartitionGauges, RejectionKind},
     tokens::Ask,
 };
@@ -86,19 +86,20 @@ pub struct BlockedBy {
 
 impl Engine {
     /// Returns the status of a label, judged from what its next request asks for.
-    pub(crate) fn label_status(&self, id: LabelId, label: &Label, ask: &Ask<'_>) -> LabelStatus {
+    pub(crate) fn label_status(&self, label: &LabelView<'_>, ask: &Ask<'_>) -> LabelStatus {
+        let id = label.id;
         if self.lifecycle.is_draining() || self.closes_without_store(id).is_some() {
             return LabelStatus::Unavailable;
         }
-        if label.has_pending_rule(true) {
+        if label.pending.is_some_and(|rule| !rule.observes) {
             return if self.quotas.pending_exhausted(id, self.rules_in_force()).is_some() {
                 LabelStatus::Full
             } else {
                 LabelStatus::Accepting
             };
         }
-        let slots = label.workers().map_or(usize::MAX, |workers| workers.slots);
-        if label.workers().is_some_and(|workers| workers.active == 0) {
+        let slots = label.workers.map_or(usize::MAX, |workers| workers.slots);
+        if label.workers.is_some_and(|workers| workers.active == 0) {
             LabelStatus::NoActiveWorkers
         } else if slots == 0 {
             LabelStatus::NoSlots
@@ -113,20 +114,14 @@ impl Engine {
     }
 
     /// Returns the first thing that stops the label's next request, in the order in which the engine checks.
-    pub(crate) fn blocked_by(
-        &self,
-        id: LabelId,
-        label: &Label,
-        ask: &Ask<'_>,
-        rules: &[RuleSnapshot],
-    ) -> Option<BlockedBy> {
+    pub(crate) fn blocked_by(&self, label: &LabelView<'_>, ask: &Ask<'_>, rules: &[RuleSnapshot]) -> Option<BlockedBy> {
         let blocked = |rule: &'static str, used, bound, when_full: &'static str| {
             Some(BlockedBy { rule: rule.into(), used, bound, when_full: when_full.into(), ..BlockedBy::default() })
         };
         if self.lifecycle.is_draining() {
             return blocked("draining", 0, 0, "reject");
         }
-        let then = self.then(id, label, ask);
+        let (id, then) = (label.id, self.then(label, ask));
         // A bound on waiting and running requests is checked before a bound on running ones.
         let is_pending = |rule: &&RuleSnapshot| rule.rule == "max_pending";
         // What other instances use of a shared rate is known here only as far as the store said.
@@ -140,7 +135,7 @@ impl Engine {
             let (used, bound) = (rule.used, rule.bound);
             return Some(BlockedBy { rule: rule.rule.clone(), used, bound, when_full, room_in_seconds, reserved: 0 });
         }
-        if let Some(remote) = label.remote() {
+        if let Some(remote) = label.remote {
             if let Some(when_full) = self.closes_without_store(id) {
                 return blocked("store", 0, 0, when_full.as_str());
             }
@@ -167,10 +162,10 @@ impl Engine {
 
     /// Returns what becomes of a request that can't run: whether there is a place for it to wait, or a waiter that has
     /// to make room.
-    fn then(&self, id: LabelId, label: &Label, ask: &Ask<'_>) -> &'static str {
-        let of_label = label.name().is_empty() || label.waiting < self.quotas.label_plan().max_waiting;
+    fn then(&self, label: &LabelView<'_>, ask: &Ask<'_>) -> &'static str {
+        let of_label = label.name.is_empty() || label.waiting < self.quotas.plans().0.max_waiting;
         let room = self.room();
-        let has_place = || room.in_line || room.at_gate || self.victim_for(ask, id).is_some();
+        let has_place = || room.in_line || room.at_gate || self.victim_for(ask, label.id).is_some();
         if of_label && has_place() { "wait" } else { "reject" }
     }
 

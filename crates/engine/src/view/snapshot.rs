@@ -242,9 +242,9 @@ impl Engine {
             reloads: self.telemetry.reloads(),
             discipline: self.queue.plan().discipline.as_str().into(),
             expired_slots: self.slot_ttl.expired(),
-            labels_evicted: self.quotas.evicted(),
-            labels_overflowed: self.quotas.overflowed(),
-            labels_known: self.quotas.known(),
+            labels_evicted: self.quotas.table().evicted,
+            labels_overflowed: self.quotas.table().overflowed,
+            labels_known: self.quotas.table().known,
             shadow: self.controller.shadow_snapshot(),
             partitions: shown.map(|(number, it)| self.partition_snapshot(number, it)).collect(),
             ..Snapshot::default()

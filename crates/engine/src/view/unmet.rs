@@ -41,7 +41,7 @@ impl Engine {
         let absent = in_force().filter(|&(number, _)| self.telemetry.counts(number).arrived == 0);
         let mut partitions: Vec<_> = absent.map(|(_, it): (_, &Partition)| Arc::clone(&it.plan.name)).collect();
         partitions.sort_unstable();
-        let classes = self.quotas.named_classes().filter(|(class, _)| !self.telemetry.has_met(*class));
+        let classes = self.quotas.plans().1.named_classes().filter(|(class, _)| !self.telemetry.has_met(*class));
         let mut throttled = Reason::ALL.into_iter().filter(|it| RejectionKind::of(*it) == RejectionKind::Throttled);
         let counts = || self.capacity.partitions().map(|(number, _)| self.telemetry.counts(number));
         let mut are_throttled = || throttled.any(|it| counts().any(|counts| counts.rejected[it.index()] > 0));
@@ -58,7 +58,7 @@ impl Engine {
     }
 
     fn label_names(&self) -> impl Iterator<Item = &str> {
-        self.quotas.ids().map(|id| self.quotas.label(id).name()).filter(|name| !name.is_empty())
+        self.quotas.ids().map(|id| self.quotas.label(id).name).filter(|name| !name.is_empty())
     }
 
     /// Returns the labels that settings name and no request had.
@@ -69,7 +69,7 @@ impl Engine {
         let overrides: usize = rules.classes.iter().map(|it| it.overrides.len()).sum();
         let are_few = labels.named.len() * rules.classes.len().max(1) + overrides <= MOST;
         // A label may have come and be forgotten.
-        if !are_few || self.quotas.evicted() > 0 || self.label_names().nth(MOST).is_some() {
+        if !are_few || self.quotas.table().evicted > 0 || self.label_names().nth(MOST).is_some() {
             return Vec::new();
         }
         let mut unmet: BTreeSet<_> = named(labels, rules).into_iter().map(|(.., label)| label).collect();
@@ -79,7 +79,7 @@ impl Engine {
 
     /// Whether any rule is counted for all instances.
     pub fn has_shared_rules(&self) -> bool {
-        self.quotas.has_shared_rules()
+        self.quotas.has_rules().shared
     }
 
     /// Returns the partitions whose share is so small, and whose slots are held for so long, that a burst of three requests takes
@@ -116,7 +116,7 @@ impl Engine {
 
     /// Returns the classes that requests have and no rules are for, the most frequent first; none where no class has rules.
     pub fn classes_without_rules(&self) -> Vec<String> {
-        if self.quotas.named_classes().next().is_none() {
+        if self.quotas.plans().1.named_classes().next().is_none() {
             return Vec::new();
         }
         let times = self.controller.times_by_class();

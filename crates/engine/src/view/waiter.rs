@@ -66,16 +66,16 @@ impl Engine {
 
     #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
     fn waiter_snapshot(&self, place: usize, of: usize, waiter: &Waiter) -> WaiterSnapshot {
-        let (id, label) = (waiter.label, self.quotas.label(waiter.label));
+        let label = self.quotas.label(waiter.label);
         let criticality = Criticality::ALL[waiter.level.index()];
-        let subject = Subject::new(label.namespace(), label.name(), None);
+        let subject = Subject::new(label.namespace, label.name, None);
         let ask = Ask { criticality, subject: Some(subject), ..Ask::of(waiter.partition) };
         // The wait of a request that came now, and had all the others before it.
-        let last = self.expected_wait(self.now, &ask, id);
+        let last = self.expected_wait(self.now, &ask, label.id);
         WaiterSnapshot {
             place,
             stage: if waiter.stage == Stage::Gate { "gate" } else { "line" }.into(),
-            class: self.quotas.class_name(label.class).to_owned(),
+            class: label.class_name.to_owned(),
             partition: self.capacity.partition(waiter.partition).plan.name.to_string(),
             criticality: criticality.as_str().into(),
             run: self.queue.run_name(waiter.run).map(str::to_owned),
@@ -83,7 +83,7 @@ impl Engine {
             ends_in_seconds: (waiter.deadline != Timestamp::NEVER)
                 .then(|| waiter.deadline.since(self.now).as_secs_f64()),
             estimated_wait_seconds: last.map(|wait| wait.as_secs_f64() * place as f64 / (of + 1) as f64),
-            blocked_by: self.blocked_by(id, label, &ask, &self.quotas.rules_of(self.now, label)),
+            blocked_by: self.blocked_by(&label, &ask, &self.quotas.rules_of(self.now, label.id)),
         }
     }
 }

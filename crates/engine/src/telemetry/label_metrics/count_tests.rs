@@ -84,7 +84,7 @@ fn a_label_that_was_forgotten_goes_on_where_it_stopped() {
     for label in ["a", "b", "c", "a", "c", "a"] {
         request(&mut engine, "", label);
     }
-    assert!(engine.quotas.evicted() >= 5, "each of them made the one before be forgotten");
+    assert!(engine.quotas.table().evicted >= 5, "each of them made the one before be forgotten");
     assert_eq!(requests(&engine), counted(&[("/", 2), ("/a", 3), ("/b", 1)]));
     assert_eq!(label_metrics_of(&engine, "a").counts.times.rtt.count(), 3);
 }
@@ -293,10 +293,10 @@ impl Stage {
                     .map_or(Timestamp::NEVER, |deadline_in| self.now.after(Duration::from_secs(deadline_in)));
                 let subject = (!name.is_empty()).then_some(Subject::new("", name, None));
                 let ask = Ask { subject, deadline, ..Ask::of(PartitionId::DEFAULT) };
-                let overflowed = self.engine.quotas.overflowed();
+                let overflowed = self.engine.quotas.table().overflowed;
                 let arrival =
                     if waits { self.engine.arrive(self.now, &ask) } else { self.engine.arrive_now(self.now, &ask) };
-                let has_entry = self.engine.quotas.overflowed() == overflowed;
+                let has_entry = self.engine.quotas.table().overflowed == overflowed;
                 let metrics = if self.mode == Mode::Off { NOBODY } else { self.expected.come(name, has_entry) };
                 match arrival {
                     Arrival::Admit(slot) => self.runs(metrics, slot),

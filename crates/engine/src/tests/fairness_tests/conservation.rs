@@ -102,7 +102,7 @@ proptest! {
         prop_assert!(engine.slot_ttl.holders().is_empty() && engine.queue.is_clean());
         for id in engine.quotas.ids() {
             let label = engine.quotas.label(id);
-            prop_assert!(label.running == 0 && label.waiting == 0 && label.workers().is_none());
+            prop_assert!(label.running == 0 && label.waiting == 0 && label.workers.is_none());
         }
     }
 }

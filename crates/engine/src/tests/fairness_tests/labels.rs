@@ -36,8 +36,8 @@ fn a_million_names_take_the_place_of_none_that_is_in_use() {
     }
     assert!(in_use.iter().all(|name| knows(&room.engine, name)));
     assert_eq!(room.engine.quotas.in_use().count(), 1_000);
-    assert_eq!(room.engine.quotas.evicted(), NAMES as u64 + 3 - 1_000);
-    assert_eq!(room.engine.quotas.overflowed(), 0);
+    assert_eq!(room.engine.quotas.table().evicted, NAMES as u64 + 3 - 1_000);
+    assert_eq!(room.engine.quotas.table().overflowed, 0);
     // The labels that came last are known still, and no others.
     assert!((NAMES - 997..NAMES).all(|number| knows(&room.engine, &number.to_string())));
 }
@@ -69,7 +69,7 @@ fn where_all_labels_are_in_use_further_ones_share_an_entry() {
     let mut room = Room::new(plan);
     ["a", "b", "x", "y", "x"].into_iter().for_each(|name| room.ask(name));
     assert_eq!((room.running.len(), room.waiting.len()), (2, 3));
-    assert_eq!((room.engine.quotas.overflowed(), room.engine.quotas.evicted()), (3, 0));
+    assert_eq!((room.engine.quotas.table().overflowed, room.engine.quotas.table().evicted), (3, 0));
     // A worker of one of these labels is not noted: it would stand for all of them.
     let subject = Subject::new("", "x", None);
     assert!(!room.engine.report_worker(room.now, None, &subject, "worker", 0, SECOND));

@@ -53,7 +53,7 @@ impl Pair {
 
     fn compare_labels(&self) -> Result<(), TestCaseError> {
         let labels = &self.engine.quotas;
-        let counts = (labels.evicted(), labels.overflowed(), self.engine.slot_ttl.expired());
+        let counts = (labels.table().evicted, labels.table().overflowed, self.engine.slot_ttl.expired());
         prop_assert_eq!(counts, (self.model.forgotten, self.model.overflowed, self.model.expired_slots));
         let known: BTreeSet<Name> = self.model.labels.iter().filter_map(|label| label.name).collect();
         prop_assert_eq!(self.names(), known);
@@ -61,7 +61,12 @@ impl Pair {
             let label = labels.label(id);
             prop_assert_eq!(label.running, self.model.running_of(number), "what label {} runs", number);
             prop_assert_eq!(label.waiting, self.model.waiting_of(number), "what label {} waits", number);
-            prop_assert_eq!(labels.is_full(id), self.model.is_full(number), "whether label {} is at its cap", number);
+            prop_assert_eq!(
+                labels.label(id).is_full,
+                self.model.is_full(number),
+                "whether label {} is at its cap",
+                number
+            );
         }
         Ok(())
     }

@@ -182,8 +182,8 @@ impl Pair {
     /// Returns the labels that the engine knows.
     pub(super) fn names(&self) -> BTreeSet<Name> {
         let number = |names: &[&str], name: &str| names.iter().position(|known| *known == name);
-        let named = self.engine.quotas.in_use().map(|(_, label)| label);
-        named.filter_map(|it| Some((number(&NAMESPACES, it.namespace())?, number(&LABELS, it.name())?))).collect()
+        let named = self.engine.quotas.in_use();
+        named.filter_map(|it| Some((number(&NAMESPACES, it.namespace)?, number(&LABELS, it.name)?))).collect()
     }
 
     fn arrive(&mut self, request: Request, waits: bool) -> Result<(), TestCaseError> {
@@ -249,7 +249,7 @@ impl Pair {
         let Some(name) = request.name.filter(|_| self.model.mode != Mode::Off || self.model.closed) else {
             return false;
         };
-        let overflowed = self.engine.quotas.overflowed();
+        let overflowed = self.engine.quotas.table().overflowed;
         let now = self.now();
         let label = self.engine.quotas.intern(now, RuleClassId::OTHERS, &subject(name, None)).0;
         self.engine.quotas.set_overflowed(overflowed);
@@ -265,7 +265,7 @@ impl Pair {
         if self.model.mode == Mode::Off || self.model.closed || ask.deadline == Timestamp::NEVER {
             return false;
         }
-        let overflowed = engine.quotas.overflowed();
+        let overflowed = engine.quotas.table().overflowed;
         let label = engine.label_of::<false>(now, ask);
         engine.quotas.set_overflowed(overflowed);
         if engine.capacity.next_decay() <= now {
