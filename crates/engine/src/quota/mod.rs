@@ -178,21 +178,17 @@ impl Quotas {
         self.labels.get(id).within() < self.labels.fair_share(limit)
     }
 
-    /// Returns the rule that has no room for another request of a label, if there is such a rule.
+    /// Returns the rule that has no room for another request of a label, if there is such a rule: if the request `arrives`, the
+    /// bound on running and waiting requests together before all others.
     #[inline]
-    pub(crate) fn exhausted(&self, now: Timestamp, id: LabelId, which: InForce) -> Option<ExhaustedRule> {
-        if self.rules.is_empty() { None } else { self.exhausted_of_all(now, id, which) }
-    }
-
-    #[inline(never)]
-    fn exhausted_of_all(&self, now: Timestamp, id: LabelId, which: InForce) -> Option<ExhaustedRule> {
-        self.rules.exhausted(now, self.labels.get(id), which)
-    }
-
-    /// Returns the bound on running and waiting requests of a label together, if it is reached.
-    #[inline]
-    pub(crate) fn pending_exhausted(&self, id: LabelId, which: InForce) -> Option<ExhaustedRule> {
-        if self.rules.is_empty() { None } else { Rules::pending_exhausted(self.labels.get(id), which) }
+    pub(crate) fn exhausted(
+        &self,
+        now: Timestamp,
+        id: LabelId,
+        which: InForce,
+        arrives: bool,
+    ) -> Option<ExhaustedRule> {
+        if self.rules.is_empty() { None } else { self.rules.exhausted(now, self.labels.get(id), which, arrives) }
     }
 
     /// Promises room in a rate that is full to a request that is refused; returns when it should come back.
@@ -250,14 +246,12 @@ impl Quotas {
         throttle
     }
 
-    /// Notes that a request of a label waits.
-    pub(crate) fn waits(&mut self, id: LabelId) -> Throttle {
-        self.labels.change(id, |label| label.waiting += 1)
-    }
-
-    /// Notes that a waiter of a label is beyond what observing rules allow.
-    pub(crate) fn waits_over_quota(&mut self, id: LabelId) {
-        self.labels.get_mut(id).over_quota += 1;
+    /// Notes that a request of a label waits, and whether it is beyond what observing rules allow.
+    pub(crate) fn waits(&mut self, id: LabelId, is_over_quota: bool) -> Throttle {
+        self.labels.change(id, |label| {
+            label.waiting += 1;
+            label.over_quota += usize::from(is_over_quota);
+        })
     }
 
     /// Notes that a request of a label left the line. After the last one, nothing has to be woken for the label.

@@ -17,30 +17,25 @@ impl Quotas {
         if self.rules.are_shared { self.label(id).remote.map(|it| &it.rules) } else { None }
     }
 
-    /// Notes that a request of a label was told that a shared rule has no room, until a time if that is known. Returns
-    /// the rule, unless the rules were replaced meanwhile.
+    /// Notes that a request of a label was told that a shared rule has no room, until a time if that is known, and whether the
+    /// request `waits` for it. Returns the rule, unless the rules were replaced meanwhile: nothing is known of the present ones
+    /// then, and the label asks for them anew.
     pub(crate) fn deny_remote(
         &mut self,
         id: LabelId,
         counts: Counted,
         until: Option<Timestamp>,
+        waits: bool,
     ) -> Option<ExhaustedRule> {
         let remote = self.labels.get_mut(id).remote_mut()?;
         let (index, rule) = remote.rules.find(counts)?;
         let full = rule.exhausted(until);
-        // Until then, no request need ask.
-        remote.bar(index, until.filter(|_| full.when_full != WhenFull::Queue));
-        Some(full)
-    }
-
-    /// Has a label wait for a shared rule from now on.
-    pub(crate) fn close_remote(&mut self, id: LabelId, counts: Counted, until: Timestamp) {
-        let Some(remote) = self.labels.get_mut(id).remote_mut() else { return };
-        // Where there is no such rule any more, nothing is known of the present rules: the label asks for them anew.
-        let found = remote.rules.find(counts).filter(|(_, rule)| rule.when_full == WhenFull::Queue);
-        if let Some((rule, _)) = found {
-            remote.close(rule, until);
+        match (full.when_full, until) {
+            (WhenFull::Queue, _) if waits => remote.close(index, until.unwrap_or(Timestamp::NEVER)),
+            (WhenFull::Reject | WhenFull::RespondEmpty, Some(until)) if !waits => remote.bar(index, until),
+            _ => {}
         }
+        Some(full)
     }
 
     /// Lets the next request of a label ask, if the label waits for a shared rule; returns whether it does.

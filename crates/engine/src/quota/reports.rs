@@ -1,31 +1,27 @@
 //! Slots that workers report, label by label.
 
-use super::{Quotas, Throttle};
+use super::{Quotas, Throttle, label::Label};
 use crate::{Timestamp, ids::LabelId};
 
 impl Quotas {
-    /// Notes how many requests of a label a worker can take, until when. Returns whether there was room to note it.
+    /// Notes how many requests of a label a worker can take and until when, or nothing where it says goodbye. Returns whether
+    /// there was room to note it.
     pub(crate) fn report_worker(
         &mut self,
         id: LabelId,
         worker: &str,
-        slots: usize,
-        until: Timestamp,
+        report: Option<(usize, Timestamp)>,
     ) -> (bool, Throttle) {
         if self.labels.is_overflow(id) {
             return (false, Throttle::Same);
         }
-        let mut noted = false;
-        let throttle = self.labels.change(id, |label| {
-            noted = label.workers.get_or_insert_default().report(worker, slots, until);
+        let mut noted = true;
+        let throttle = self.labels.change(id, |label| match report {
+            Some((slots, until)) => noted = label.workers.get_or_insert_default().report(worker, slots, until),
+            None => label.change_workers(|workers| workers.remove(worker)),
         });
-        self.workers_due = self.workers_due.min(until);
+        self.workers_due = report.map_or(self.workers_due, |(_, until)| self.workers_due.min(until));
         (noted, throttle)
-    }
-
-    /// Removes a worker that says goodbye.
-    pub(crate) fn remove_worker(&mut self, id: LabelId, worker: &str) -> Throttle {
-        self.labels.change(id, |label| label.change_workers(|workers| workers.remove(worker)))
     }
 
     /// Returns when a worker falls silent.
@@ -33,18 +29,17 @@ impl Quotas {
         self.workers_due
     }
 
-    /// Returns the labels that have workers, for which [`discount`](Self::discount) is to be called.
-    pub(crate) fn take_silent(&mut self) -> Vec<LabelId> {
-        self.workers_due = Timestamp::NEVER;
-        let with_workers = self.labels.iter().filter(|(_, label)| label.workers.is_some());
-        with_workers.map(|(id, _)| id).collect()
-    }
-
-    /// Discounts the workers of a label that fell silent.
-    pub(crate) fn discount(&mut self, now: Timestamp, id: LabelId) -> Throttle {
+    /// Discounts the workers that fell silent by now. Returns what that means for each label that has workers.
+    pub(crate) fn discount(&mut self, now: Timestamp) -> Vec<(LabelId, Throttle)> {
+        if now < self.workers_due {
+            return Vec::new();
+        }
         let mut next = Timestamp::NEVER;
-        let throttle = self.labels.change(id, |label| label.change_workers(|workers| next = workers.sweep(now)));
-        self.workers_due = self.workers_due.min(next);
-        throttle
+        let with_workers = self.labels.iter().filter(|(_, label)| label.workers.is_some());
+        let ids: Vec<_> = with_workers.map(|(id, _)| id).collect();
+        let mut sweep = |label: &mut Label| label.change_workers(|workers| next = next.min(workers.sweep(now)));
+        let throttles = ids.into_iter().map(|id| (id, self.labels.change(id, &mut sweep))).collect();
+        self.workers_due = next;
+        throttles
     }
 }

@@ -137,7 +137,7 @@ impl Engine {
         let now = self.advance(now);
         let class = self.rule_class(class);
         let label = self.intern(now, class, subject);
-        let (noted, throttle) = self.quotas.report_worker(label, worker, slots, now.after(valid));
+        let (noted, throttle) = self.quotas.report_worker(label, worker, Some((slots, now.after(valid))));
         self.throttle(label, throttle);
         self.dispatch(now);
         noted
@@ -148,7 +148,7 @@ impl Engine {
         let now = self.advance(now);
         let class = self.rule_class(class);
         let Some(label) = self.quotas.find(class, subject) else { return };
-        let throttle = self.quotas.remove_worker(label, worker);
+        let (_, throttle) = self.quotas.report_worker(label, worker, None);
         self.throttle(label, throttle);
         self.dispatch(now);
     }

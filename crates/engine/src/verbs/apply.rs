@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use crate::{
     Engine, Reason, Timestamp,
-    ids::{Key, LabelId, Level, TtlId},
+    ids::{LabelId, Level, TtlId},
+    plan::rules::WhenFull,
     telemetry::{Decided, Event},
     tokens::{Arrival, Ask, Claim, DryRunOutcome, Holder, Marks, Place, RequestRef, SharedRules, Slot, Spot, Stage},
     verbs::decide::{Decision, Obstacle},
@@ -32,8 +33,7 @@ impl Engine {
     /// Runs a request that nothing stops that binds. What observes is told what it would have done.
     #[inline]
     fn run(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId, over_limit: bool, may_wait: bool) -> Arrival {
-        let observed = if self.observes_rules() { self.observed(now, label, true) } else { None };
-        let (marks, dry_run) = match observed {
+        let (marks, dry_run) = match self.observed(now, label, true) {
             Some(full) => self.count_over_quota(now, self.request_of(now, ask, label), full, may_wait),
             None if over_limit => {
                 let (_, dry_run) = self.tell_dry_run(self.request_of(now, ask, label), ask, may_wait);
@@ -113,10 +113,28 @@ impl Engine {
     /// Gives a request its place in line or at the gate.
     #[cold]
     pub(super) fn wait(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId, spot: Spot) -> Arrival {
-        let observed = self.observe_arrival(now, label);
-        let Some(key) = self.join(now, ask, label, spot) else {
+        let Spot { mut stage, victim, mut claim } = spot;
+        // An observing rule that would reject the request: rejected, it would not have waited.
+        let observed = self.observed(now, label, true).filter(|full| full.when_full != WhenFull::Queue);
+        let Some(key) = self.queue.join(now, ask, label, None, self.telemetry.journal_range()) else {
             return Arrival::Reject(self.reject(now, ask, label, &Obstacle::new(Reason::QueueFull), true));
         };
+        if let Some(victim) = victim {
+            self.end_wait(now, victim, &self.why_it_leaves(now, victim, Reason::PushedOut));
+        }
+        // A place in a full line is for the waiter of the flow that came first, which may be at the gate.
+        if (victim.is_some() || claim != Claim::None)
+            && let Some(first) = self.queue.first_at_gate(Some(self.queue.get(key).flow_key()))
+        {
+            self.enter_line(now, first);
+            (stage, claim) = (Stage::Gate, Claim::None);
+        }
+        let throttle = self.quotas.waits(label, observed.is_some());
+        self.throttle(label, throttle);
+        if claim == Claim::Beyond {
+            self.capacity.pay(ask.partition, self.estimates.reservation_time());
+        }
+        self.stand(now, key, stage, claim);
         let blocker = self.if_noted(|engine| engine.blocker_of_slot(now, ask.partition, label));
         self.record(now, self.request_of(now, ask, label), Decided::Queued(blocker));
         observed.into_iter().for_each(|full| self.mark_over_quota(now, key, full));
@@ -128,32 +146,5 @@ impl Engine {
         #[cfg(test)]
         self.check();
         Arrival::Wait(Place::new(key))
-    }
-
-    fn join(
-        &mut self,
-        now: Timestamp,
-        ask: &Ask<'_>,
-        label: LabelId,
-        Spot { mut stage, victim, mut claim }: Spot,
-    ) -> Option<Key> {
-        let key = self.queue.join(now, ask, label, None, self.telemetry.journal_range())?;
-        if let Some(victim) = victim {
-            self.end_wait(now, victim, &self.why_it_leaves(now, victim, Reason::PushedOut));
-        }
-        // A place in a full line is for the waiter of the flow that came first, which may be at the gate.
-        if (victim.is_some() || claim != Claim::None)
-            && let Some(first) = self.queue.first_at_gate(Some(self.queue.get(key).flow_key()))
-        {
-            self.enter_line(now, first);
-            (stage, claim) = (Stage::Gate, Claim::None);
-        }
-        let throttle = self.quotas.waits(label);
-        self.throttle(label, throttle);
-        if claim == Claim::Beyond {
-            self.capacity.pay(ask.partition, self.estimates.reservation_time());
-        }
-        self.stand(now, key, stage, claim);
-        Some(key)
     }
 }

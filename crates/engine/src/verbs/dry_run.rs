@@ -76,21 +76,11 @@ impl Engine {
         Slot { dry_run, ..Slot::uncounted(now, ask.partition, self.telemetry.label_metrics_of(label), marks) }
     }
 
-    /// Returns the observing rule that would reject a request that has to wait for another reason: rejected, the
-    /// request would not have waited.
-    pub(super) fn observe_arrival(&self, now: Timestamp, label: LabelId) -> Option<ExhaustedRule> {
-        if !self.observes_rules() {
-            return None;
-        }
-        self.observed(now, label, true).filter(|full| full.when_full != WhenFull::Queue)
-    }
-
-    /// Notes the observing rule that [`observe_arrival`](Self::observe_arrival) returned, once the request waits.
+    /// Notes the observing rule that would reject a request that waits for another reason.
     pub(super) fn mark_over_quota(&mut self, now: Timestamp, key: Key, full: ExhaustedRule) {
         let request = self.queue.get(key).request();
         self.record_dry_run(now, request, Some(&full.into()));
         self.queue.mark(key, Marks::OVER_QUOTA, DryRunOutcome::have(Err(full.reason), || full.reason));
-        self.quotas.waits_over_quota(request.label);
     }
 
     /// Returns the marks for the slot of a waiter whose turn it is: the observing rules that it exceeds.
@@ -99,7 +89,6 @@ impl Engine {
         let (request, mut marks) = (waiter.request(), waiter.marks);
         let RequestRef { partition, label, .. } = request;
         if marks.is_empty()
-            && self.observes_rules()
             && let Some(full) = self.observed(now, label, false)
         {
             let (exceeded, dry_run) = self.count_over_quota(now, request, full, true);

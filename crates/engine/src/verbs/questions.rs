@@ -12,23 +12,19 @@ use crate::{
 
 impl Engine {
     /// Returns which rules decide: where nothing binds, all of them.
-    pub(crate) const fn rules_in_force(&self) -> InForce {
+    const fn rules_in_force(&self) -> InForce {
         if self.lifecycle.enforces() { InForce::Binding } else { InForce::All }
     }
 
     /// Returns the rule that has no room for another request of a label, if there is such a rule.
     pub(crate) fn exhausted_rule(&self, now: Timestamp, label: LabelId) -> Option<ExhaustedRule> {
-        self.quotas.exhausted(now, label, self.rules_in_force())
+        self.quotas.exhausted(now, label, self.rules_in_force(), false)
     }
 
     /// Returns the rule that stops a request of a label that arrives, whether the request may wait then or not.
     #[inline]
-    pub(super) fn blocking_rule(&self, now: Timestamp, label: LabelId) -> Option<ExhaustedRule> {
-        if !self.quotas.has_rules().any {
-            return None;
-        }
-        let which = self.rules_in_force();
-        self.quotas.pending_exhausted(label, which).or_else(|| self.quotas.exhausted(now, label, which))
+    pub(crate) fn blocking_rule(&self, now: Timestamp, label: LabelId) -> Option<ExhaustedRule> {
+        self.quotas.exhausted(now, label, self.rules_in_force(), true)
     }
 
     /// Returns the reason to reject a request that doesn't wait.
@@ -141,13 +137,10 @@ impl Engine {
     }
 
     /// Returns the observing rule that has no room for a request of a label, which arrives or has its turn.
+    #[inline]
     pub(super) fn observed(&self, now: Timestamp, label: LabelId, arrives: bool) -> Option<ExhaustedRule> {
-        let pending = if arrives { self.quotas.pending_exhausted(label, InForce::Observing) } else { None };
-        pending.or_else(|| self.quotas.exhausted(now, label, InForce::Observing))
-    }
-
-    pub(super) fn observes_rules(&self) -> bool {
-        self.quotas.has_rules().observing && self.lifecycle.enforces()
+        let observe = self.quotas.has_rules().observing && self.lifecycle.enforces();
+        if observe { self.quotas.exhausted(now, label, InForce::Observing, arrives) } else { None }
     }
 
     /// Returns the rules that requests of a label have to ask for before they run.

@@ -134,11 +134,8 @@ impl Engine {
             self.note_held(self.slot_ttl.time_to_live().unwrap_or_default(), holder.label);
             self.release(&holder);
         }
-        if self.quotas.next_silence() <= now {
-            for label in self.quotas.take_silent() {
-                let throttle = self.quotas.discount(now, label);
-                self.throttle(label, throttle);
-            }
+        for (label, throttle) in self.quotas.discount(now) {
+            self.throttle(label, throttle);
         }
         if self.telemetry.is_second_over(now) {
             self.judge(now);

@@ -49,7 +49,7 @@ impl Engine {
         let label = self.give_up(now, key);
         self.note_answer(now, label, true);
         let until = no_room.retry_after.map(|after| now.after(after));
-        let full = self.quotas.deny_remote(label, no_room.rule, until);
+        let full = self.quotas.deny_remote(label, no_room.rule, until, false);
         // Without it where the rules were replaced meanwhile.
         self.leave_rejected(now, key, &full.map_or(Obstacle::new(Reason::Limit), Obstacle::from))
     }
@@ -92,10 +92,10 @@ impl Engine {
             return Err(self.leave_rejected(now, key, &Obstacle::new(Reason::Draining)));
         }
         self.note_answer(now, label, true);
-        let until = no_room.retry_after.map_or(Timestamp::NEVER, |after| now.after(after));
-        self.quotas.close_remote(label, no_room.rule, until);
+        let until = no_room.retry_after.map(|after| now.after(after));
+        self.quotas.deny_remote(label, no_room.rule, until, true);
         self.give_up(now, key);
-        let throttle = self.quotas.waits(label);
+        let throttle = self.quotas.waits(label, false);
         self.throttle(label, throttle);
         let (flow_tag, own) = self.quotas.waits_by(label);
         self.queue.requeue(now, key, flow_tag, own);

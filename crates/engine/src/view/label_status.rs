@@ -5,7 +5,7 @@ use std::borrow::Cow;
 #[cfg(feature = "serde")]
 use super::is_default;
 use crate::{
-    Engine, Timestamp, codes,
+    Engine, Reason, Timestamp, codes,
     ids::LabelId,
     plan::rules::WhenFull,
     quota::{LabelView, RuleSnapshot},
@@ -92,11 +92,8 @@ impl Engine {
             return LabelStatus::Unavailable;
         }
         if label.pending.is_some_and(|rule| !rule.observes) {
-            return if self.quotas.pending_exhausted(id, self.rules_in_force()).is_some() {
-                LabelStatus::Full
-            } else {
-                LabelStatus::Accepting
-            };
+            let is_full = self.blocking_rule(self.now, id).is_some_and(|full| full.reason == Reason::PendingFull);
+            return if is_full { LabelStatus::Full } else { LabelStatus::Accepting };
         }
         let slots = label.workers.map_or(usize::MAX, |workers| workers.slots);
         if label.workers.is_some_and(|workers| workers.active == 0) {

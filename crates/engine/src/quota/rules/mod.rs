@@ -106,9 +106,19 @@ impl Rules {
     }
 
     /// Returns the rule that has no room for one more request of this label. Where several are full, a rule that
-    /// rejects goes before the rules that let requests wait.
-    pub(in crate::quota) fn exhausted(&self, now: Timestamp, label: &Label, which: InForce) -> Option<ExhaustedRule> {
+    /// rejects goes before the rules that let requests wait, and the bound on those that wait before all, if it `arrives`.
+    #[inline(never)]
+    pub(in crate::quota) fn exhausted(
+        &self,
+        now: Timestamp,
+        label: &Label,
+        which: InForce,
+        arrives: bool,
+    ) -> Option<ExhaustedRule> {
         let key_meters = label.key_meters.as_deref()?;
+        if arrives && let Some(full) = Self::pending_exhausted(label, key_meters, which) {
+            return Some(full);
+        }
         let mut all = (0..6).filter_map(|rule| self.exhausted_rule(rule, now, label, key_meters, which));
         let first = all.next()?;
         let waits = |full: &ExhaustedRule| full.when_full == WhenFull::Queue;
@@ -167,8 +177,8 @@ impl Rules {
     }
 
     /// Returns the bound on running and waiting requests of a label together, if it is reached.
-    pub(in crate::quota) fn pending_exhausted(label: &Label, which: InForce) -> Option<ExhaustedRule> {
-        let rule = label.key_meters.as_ref()?.rules.pending.filter(|rule| which.includes(rule.observes))?;
+    fn pending_exhausted(label: &Label, key_meters: &KeyMeters, which: InForce) -> Option<ExhaustedRule> {
+        let rule = key_meters.rules.pending.filter(|rule| which.includes(rule.observes))?;
         let full = ExhaustedRule {
             reason: Reason::PendingFull,
             // No request can wait for leave to wait.

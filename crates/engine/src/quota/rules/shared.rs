@@ -66,9 +66,9 @@ impl Remote {
         }
     }
 
-    /// Remembers until when a rate that rejects has no room, if that is known.
-    pub(in crate::quota) fn bar(&mut self, rule: usize, until: Option<Timestamp>) {
-        self.barred = until.map(|until| (rule, until)).or(self.barred);
+    /// Remembers until when a rate that rejects has no room: no request need ask until then.
+    pub(in crate::quota) const fn bar(&mut self, rule: usize, until: Timestamp) {
+        self.barred = Some((rule, until));
     }
 
     pub(in crate::quota) const fn close(&mut self, rule: usize, until: Timestamp) {
