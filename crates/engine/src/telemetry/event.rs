@@ -2,17 +2,18 @@
 
 use std::time::Duration;
 
+use super::label_metrics::Named;
 use crate::{
     Outcome, Reason, codes,
     ids::{LabelId, LabelMetricsId, PartitionId, RuleClassId},
     limit::LimitInputs,
-    plan::Mode,
+    plan::{LabelPlan, Mode, rules::RulesPlan},
     tokens::{Borrower, RequestRef, StoreChange},
 };
 
 /// What happened.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Event {
+pub(crate) enum Event<'a> {
     /// A request came.
     Arrived { partition: PartitionId, label: LabelId },
     /// A request came that has this class of rules.
@@ -46,6 +47,10 @@ pub(crate) enum Event {
     RejectedUnlisted { partition: PartitionId, reason: Reason, count: u64 },
     /// Requests wait far longer than in the hour before, or not.
     Waits { are_longer: bool },
+    /// An entry of labels has this name from now on; with what the settings say of labels and of rules.
+    Named(LabelId, Named<'a>, (&'a LabelPlan, &'a RulesPlan)),
+    /// A history asks for rejections by reason and rule from now on.
+    SamplingBegins,
     /// Something changed.
     Changed(ChangeEvent),
 }

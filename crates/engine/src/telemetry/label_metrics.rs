@@ -117,7 +117,7 @@ impl AllLabelMetrics {
             self.numbers.resize_with(class.index() + 1, HashMap::new);
         }
         let (_, rules) = plans;
-        let class_name = rules.classes.get(class.index()).map_or("", |class| &class.name);
+        let class_name = rules.class_name(class);
         let name = LabelMetricsName { class: class_name.into(), namespace: namespace.into(), label: label.into() };
         let names = self.numbers[class.index()].entry(Arc::clone(&name.namespace)).or_default();
         names.insert(Arc::clone(&name.label), id);

@@ -68,6 +68,19 @@ pub(crate) struct Telemetry {
     sampled: sampled::Sampled,
 }
 
+/// What it is of use to find out or to keep for telemetry.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wants {
+    /// What was in the way of a request, since there is a journal.
+    pub(crate) blockers: bool,
+    /// The metrics of a label, since any label has some.
+    pub(crate) label_metrics: bool,
+    /// A judgement of the handle, since a second is over.
+    pub(crate) judgement: bool,
+    /// Names of runs: of those that left after the first of these entries of the journal. The second is its newest.
+    pub(crate) journal: (u64, u64),
+}
+
 impl Telemetry {
     /// Returns telemetry with room for these numbers of partitions and decisions.
     pub(crate) fn new(partitions: usize, decisions: usize) -> Self {
@@ -106,7 +119,7 @@ impl Telemetry {
 
     /// Takes what happened, and the state of the handle then: the only way in which the engine tells anything of requests.
     #[inline(always)]
-    pub(crate) fn take(&mut self, now: Timestamp, event: Event, gauges: Gauges) {
+    pub(crate) fn take(&mut self, now: Timestamp, event: Event<'_>, gauges: Gauges) {
         match event {
             Event::Arrived { partition, label } => {
                 self.counts[partition.index()].arrived += 1;
@@ -155,6 +168,12 @@ impl Telemetry {
                 let count = count as u32;
                 self.sampled.rejected_by.count(partition, 0, reason, BlockingBound::of_plain(reason), count);
             }
+            Event::Named(label, name, plans) => {
+                // Its counts begin at zero.
+                *self.totals_mut(label) = Totals { named_from: self.journal.sequence + 1, ..Totals::default() };
+                self.label_metrics.find(label, name, plans);
+            }
+            Event::SamplingBegins => self.sampled.rejected_by.begin(self.counts.len()),
             Event::Waits { are_longer } => self.health.are_waits_longer = are_longer,
             Event::Changed(event) => {
                 if let ChangeEvent::Stall(_) = event {
@@ -248,15 +267,15 @@ impl Telemetry {
         }
     }
 
-    /// Whether there is a journal, so that it is worth finding out what was in the way of a request.
-    #[inline]
-    pub(crate) const fn keeps_journal(&self) -> bool {
-        !self.journal.is_off()
-    }
-
-    /// Returns the entry before which the journal holds no decision any more, and the newest entry.
-    pub(crate) const fn journal_range(&self) -> (u64, u64) {
-        (self.journal.forgotten_until(), self.journal.sequence)
+    /// Returns what it is of use to find out or to keep for telemetry. Compiled where it is asked, so that only that is looked up.
+    #[inline(always)]
+    pub(crate) fn wants(&self, now: Timestamp) -> Wants {
+        Wants {
+            blockers: !self.journal.is_off(),
+            label_metrics: self.label_metrics.is_on(),
+            judgement: self.health.is_due(now),
+            journal: (self.journal.forgotten_until(), self.journal.sequence),
+        }
     }
 
     #[inline(always)]
@@ -294,12 +313,6 @@ impl Telemetry {
         self.totals.get(label.index() as usize).copied().unwrap_or_default()
     }
 
-    /// Counts from zero for an entry of labels that has another name from now on.
-    pub(crate) fn name(&mut self, label: LabelId, name: Named<'_>, plans: (&LabelPlan, &RulesPlan)) {
-        *self.totals_mut(label) = Totals { named_from: self.journal.sequence + 1, ..Totals::default() };
-        self.label_metrics.find(label, name, plans);
-    }
-
     /// Whether an entry of the journal is about the label that has a number now, and not about an earlier label of that
     /// number.
     pub(crate) fn is_about(&self, label: LabelId, entry: u64) -> bool {
@@ -321,12 +334,6 @@ impl Telemetry {
         labels: impl Iterator<Item = (LabelId, Named<'a>)>,
     ) {
         self.label_metrics.open(plans, labels);
-    }
-
-    /// Whether anything is counted by label.
-    #[inline]
-    pub(crate) const fn has_label_metrics(&self) -> bool {
-        self.label_metrics.is_on()
     }
 
     /// Returns the metrics of a label.
@@ -357,11 +364,6 @@ impl Telemetry {
         self.classes_seen.has(class)
     }
 
-    /// Whether a second is over whose counts are to be noted.
-    pub(crate) fn is_second_over(&self, now: Timestamp) -> bool {
-        self.health.is_due(now)
-    }
-
     /// Notes the counts of the last second if it is over, and judges the handle by that and by what is seen of it now.
     /// Returns whether callers leave a partition for the first time.
     pub(crate) fn judge(
@@ -371,7 +373,7 @@ impl Telemetry {
         of_partition: impl Fn(PartitionId) -> PartitionGauges,
         of_label: impl Fn(LabelId) -> LabelGauges,
     ) -> bool {
-        let is_second_over = self.is_second_over(now);
+        let is_second_over = self.health.is_due(now);
         let had_left = self.have_left().len();
         self.health.judge(now, inputs, &self.counts, &self.totals, of_partition, of_label);
         if is_second_over {

@@ -42,11 +42,6 @@ pub struct SampledCounts {
 }
 
 impl Telemetry {
-    /// Counts rejections by reason and rule from now on, for a history.
-    pub(crate) fn begin_sampling(&mut self) {
-        self.sampled.rejected_by.begin(self.counts.len());
-    }
-
     /// Returns what was counted of a partition.
     pub(crate) fn sample_partition(&self, partition: PartitionId) -> SampledCounts {
         let counts = self.counts(partition);

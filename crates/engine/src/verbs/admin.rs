@@ -155,7 +155,7 @@ impl Engine {
 
     /// Counts rejections by reason and rule from now on, for a history.
     pub fn begin_sampling(&mut self) {
-        self.telemetry.begin_sampling();
+        self.tell(self.now, Event::SamplingBegins);
     }
 
     /// Returns the number of the class whose rules hold for work of this name.

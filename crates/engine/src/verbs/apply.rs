@@ -100,7 +100,7 @@ impl Engine {
         let request = self.request_of(now, ask, holder.label);
         self.record(now, request, Decided::Asks);
         let has = Some((in_flight, holder.marks));
-        match self.queue.join(now, ask, holder.label, has, self.telemetry.journal_range()) {
+        match self.queue.join(now, ask, holder.label, has, self.telemetry.wants(now).journal) {
             Some(key) => Arrival::Ask(Place::new(key), rules),
             None => {
                 self.record(now, request, Decided::GaveBack);
@@ -116,7 +116,7 @@ impl Engine {
         let Spot { mut stage, victim, mut claim } = spot;
         // An observing rule that would reject the request: rejected, it would not have waited.
         let observed = self.observed(now, label, true).filter(|full| full.when_full != WhenFull::Queue);
-        let Some(key) = self.queue.join(now, ask, label, None, self.telemetry.journal_range()) else {
+        let Some(key) = self.queue.join(now, ask, label, None, self.telemetry.wants(now).journal) else {
             return Arrival::Reject(self.reject(now, ask, label, &Obstacle::new(Reason::QueueFull), true));
         };
         if let Some(victim) = victim {

@@ -93,7 +93,7 @@ impl Engine {
     /// Returns what was in the way of a request, if that is written down.
     #[inline]
     pub(super) fn if_noted(&self, find: impl FnOnce(&Self) -> Blocker) -> Blocker {
-        if self.telemetry.keeps_journal() { find(self) } else { Blocker::NOTHING }
+        if self.telemetry.wants(self.now).blockers { find(self) } else { Blocker::NOTHING }
     }
 
     /// Returns the bound for which a request was rejected.

@@ -45,7 +45,7 @@ impl Engine {
             (Extras::RULES, self.quotas.has_rules().any || self.quotas.has_rules().shared),
             (Extras::OBSERVING, self.capacity.any_observes()),
             (Extras::SHADOW_LAW, self.controller.has_shadow()),
-            (Extras::LABEL_METRICS, self.telemetry.has_label_metrics()),
+            (Extras::LABEL_METRICS, self.telemetry.wants(self.now).label_metrics),
             (Extras::SLOT_TTL, self.slot_ttl.time_to_live().is_some()),
         ]);
     }
@@ -58,7 +58,7 @@ impl Engine {
 
     /// Tells what happened.
     #[inline(always)]
-    fn tell(&mut self, now: Timestamp, event: Event) {
+    fn tell(&mut self, now: Timestamp, event: Event<'_>) {
         self.telemetry.take(now, event, self.gauges());
     }
 

@@ -157,7 +157,7 @@ impl Engine {
     }
 
     #[cold]
-    fn learn_overload(&mut self, now: Timestamp, slot: &Slot, event: Event) {
+    fn learn_overload(&mut self, now: Timestamp, slot: &Slot, event: Event<'_>) {
         let now = self.advance(now);
         self.tell(now, event);
         self.ask_law(now, &slot.sample(now, Outcome::Overload, 0), None, Outcome::Overload);
@@ -167,7 +167,7 @@ impl Engine {
     /// it may be where the slot was taken back before its holder is done.
     #[inline]
     fn label_metrics_of(&self, slot: &Slot) -> LabelMetricsId {
-        if !self.telemetry.has_label_metrics() {
+        if !self.telemetry.wants(self.now).label_metrics {
             return LabelMetricsId::NONE;
         }
         match slot.ttl() {

@@ -137,7 +137,7 @@ impl Engine {
         for (label, throttle) in self.quotas.discount(now) {
             self.throttle(label, throttle);
         }
-        if self.telemetry.is_second_over(now) {
+        if self.telemetry.wants(now).judgement {
             self.judge(now);
         }
         self.dispatch(now);

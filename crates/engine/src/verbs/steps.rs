@@ -6,7 +6,7 @@ use crate::{
     Engine, Timestamp,
     ids::{ClassId, Key, LabelId, Level, PartitionId, RuleClassId},
     quota::{Quotas, Throttle},
-    telemetry::Named,
+    telemetry::{Event, Named},
     tokens::{Ask, Claim, ExhaustedRule, Holder, Marks, Slot, Stage, Subject},
 };
 
@@ -78,7 +78,7 @@ impl Engine {
 
     /// Forgets a waiter that stands nowhere any more.
     pub(super) fn forget(&mut self, key: Key) {
-        self.queue.remove(key, self.telemetry.journal_range().1);
+        self.queue.remove(key, self.telemetry.wants(self.now).journal.1);
     }
 
     /// Puts a waiter at the end of the line or of the gate; its wait there starts now.
@@ -167,7 +167,8 @@ impl Engine {
     pub(super) fn intern(&mut self, now: Timestamp, class: RuleClassId, subject: &Subject<'_>) -> LabelId {
         let (id, is_new) = self.quotas.intern(now, class, subject);
         if is_new {
-            self.telemetry.name(id, name_of(&self.quotas, id), self.quotas.plans());
+            let event = Event::Named(id, name_of(&self.quotas, id), self.quotas.plans());
+            self.telemetry.take(now, event, self.gauges());
         }
         id
     }

@@ -28,8 +28,8 @@ impl Engine {
     }
 
     /// Returns the number of the newest entry.
-    pub const fn journal_newest(&self) -> u64 {
-        self.telemetry.journal_range().1
+    pub fn journal_newest(&self) -> u64 {
+        self.telemetry.wants(self.now).journal.1
     }
 
     fn names(&self, entry: u64, record: &Record) -> Names<'_> {
@@ -40,7 +40,7 @@ impl Engine {
         Names {
             partition: &self.capacity.partition(partition).plan.name,
             label: is_about.then_some(names),
-            run: if entry < self.telemetry.journal_range().0 { None } else { self.queue.run_name(run) },
+            run: if entry < self.telemetry.wants(self.now).journal.0 { None } else { self.queue.run_name(run) },
         }
     }
 }
