@@ -311,7 +311,7 @@ impl Replay {
                 Some(outcome) if verb == "abandon" => drop(self.engine.abandon(now, slot, outcome)),
                 Some(outcome) => self.engine.observe(now, slot, outcome),
                 None if verb == "answer" => self.engine.answer(now, slot),
-                None if verb == "overload" => self.engine.observe_late_overload(now, slot),
+                None if verb == "overload" => self.engine.observe_overload(now, slot, true),
                 None => {}
             }
         }

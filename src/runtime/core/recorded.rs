@@ -147,7 +147,7 @@ impl State {
     pub(in crate::runtime) fn observe_late_overload(&mut self, now: Timestamp, number: SlotNumber) {
         let Some(slot) = self.slots.get_mut(number) else { return };
         note!(self, Step::Overload { slot: slot.fingerprint() });
-        self.engine.observe_late_overload(now, slot);
+        self.engine.observe_overload(now, slot, true);
     }
 
     /// Gives a slot back. Where the work was not observed yet, it is now: at this time, with this outcome.

@@ -119,7 +119,7 @@ impl State {
         let is_observed = lent.is_observed || is_learned;
         let slot = self.engine.take_over(self.lending.borrower(lent), start, lent.deadline(), in_flight, is_observed);
         if is_learned {
-            self.engine.observe_untimed_overload(now, &slot);
+            self.engine.observe_overload(now, &slot, false);
         }
         self.slots.keep(slot)
     }

@@ -144,22 +144,14 @@ impl Engine {
         AbandonedKind { class, partition, is_known }
     }
 
-    /// Takes note of an overload that a request on a lent slot met which was not timed.
-    pub fn observe_untimed_overload(&mut self, now: Timestamp, slot: &Slot) {
-        let borrower = Borrower { partition: slot.partition, label: slot.label };
-        self.learn_overload(now, slot, Event::EndedUntimed { borrower, outcome: Outcome::Overload, count: 1 });
-    }
-
-    /// Takes note of an overload that showed only after the sample was taken, in the trailers: it can lower the limit
-    /// and brings no round-trip time.
-    pub fn observe_late_overload(&mut self, now: Timestamp, slot: &Slot) {
-        self.learn_overload(now, slot, Event::EndedLate(slot.partition));
-    }
-
+    /// Takes note of an overload, which can lower the limit and brings no round-trip time: one that a request on a lent slot met
+    /// which was not timed, or one that came so `late` that the sample was taken before, in the trailers.
     #[cold]
-    fn learn_overload(&mut self, now: Timestamp, slot: &Slot, event: Event<'_>) {
+    pub fn observe_overload(&mut self, now: Timestamp, slot: &Slot, late: bool) {
         let now = self.advance(now);
-        self.tell(now, event);
+        let borrower = Borrower { partition: slot.partition, label: slot.label };
+        let untimed = Event::EndedUntimed { borrower, outcome: Outcome::Overload, count: 1 };
+        self.tell(now, if late { Event::EndedLate(slot.partition) } else { untimed });
         self.ask_law(now, &slot.sample(now, Outcome::Overload, 0), None, Outcome::Overload);
     }
 

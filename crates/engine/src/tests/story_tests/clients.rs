@@ -222,7 +222,7 @@ impl Clients {
         };
         self.engine.observe(self.now, &mut slot, outcome);
         if outcome == Outcome::Success && self.dice.one_in(30) {
-            self.engine.observe_late_overload(self.now, &slot);
+            self.engine.observe_overload(self.now, &slot, true);
         }
         self.engine.finish(self.now, &mut slot);
     }

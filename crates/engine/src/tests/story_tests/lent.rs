@@ -103,7 +103,7 @@ fn lent_slots_count_and_learn_as_is_kept() {
             told(&engine, &mut text);
         }
         for slot in &mut slots {
-            engine.observe_untimed_overload(at(100), slot);
+            engine.observe_overload(at(100), slot, false);
             engine.finish(at(130), slot);
         }
         told(&engine, &mut text);
