@@ -51,11 +51,6 @@ impl Outage {
         (self.state == StoreState::Quiet).then(|| self.since.since(now))
     }
 
-    /// Returns when the store gave no answer to a request, unless it gave an answer since.
-    pub(crate) const fn unanswered(&self) -> Option<Timestamp> {
-        self.unanswered
-    }
-
     /// Notes that a request got an answer, or none.
     pub(crate) const fn note_answer(&mut self, unanswered: Option<Timestamp>) {
         self.unanswered = unanswered;

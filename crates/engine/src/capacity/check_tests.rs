@@ -19,6 +19,11 @@ impl Capacity {
         assert!(!all_wait || !self.reserved.are_for_labels_or_levels(), "held back for labels that can wait");
     }
 
+    /// Returns the numbers of all partitions.
+    pub(crate) fn numbers(&self) -> impl Iterator<Item = PartitionId> + Clone + use<> {
+        (0..self.partitions.len()).map_while(PartitionId::from_index)
+    }
+
     /// Whether a partition has paid for a request beyond its share.
     pub(crate) fn pays(&self, partition: PartitionId, hold: Duration) -> bool {
         self.partitions[partition.index()].credit.pays(hold)

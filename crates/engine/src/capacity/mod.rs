@@ -13,7 +13,7 @@ mod reservation;
 mod reservations;
 mod room;
 
-use std::{cmp::Ordering, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use self::pacing::Pacing;
 pub(crate) use self::partition::Partition;
@@ -136,11 +136,6 @@ impl Capacity {
         self.is_full() && !self.overcommits
     }
 
-    /// Whether any partition only says what it would do.
-    pub(crate) fn any_observes(&self) -> bool {
-        self.partitions.iter().any(|it| it.plan.observes)
-    }
-
     pub(crate) fn partition(&self, number: PartitionId) -> &Partition {
         &self.partitions[number.index()]
     }
@@ -148,11 +143,6 @@ impl Capacity {
     /// Returns all partitions with their numbers, those included that were taken out of the settings.
     pub(crate) fn partitions(&self) -> impl Iterator<Item = (PartitionId, &Partition)> {
         PartitionId::all().zip(&self.partitions)
-    }
-
-    /// Returns the numbers of all partitions.
-    pub(crate) fn numbers(&self) -> impl Iterator<Item = PartitionId> + Clone + use<> {
-        (0..self.partitions.len()).map_while(PartitionId::from_index)
     }
 
     pub(crate) const fn len(&self) -> usize {
@@ -363,17 +353,6 @@ impl Capacity {
             label: for_all == Some(true),
             level: for_all.filter(|_| level.below().any(|it| self.levels[it.index()] > 0)).map(|_| level),
         }
-    }
-
-    /// Compares how much of their shares two partitions use.
-    pub(crate) fn compare_use(&self, one: PartitionId, other: PartitionId) -> Ordering {
-        let [one, other] = [one, other].map(|it| &self.partitions[it.index()]);
-        (one.running as u128 * other.owed as u128).cmp(&(other.running as u128 * one.owed as u128))
-    }
-
-    /// Returns the share that a partition has of `places` in line.
-    pub(crate) fn share_of(&self, partition: PartitionId, places: usize) -> usize {
-        self.partitions[partition.index()].share_of(places)
     }
 
     /// Returns when a reservation may shrink, a pause ends, or the next request may start; never, where nothing is held back.

@@ -1,5 +1,7 @@
 //! One partition: its share of the limit, and what runs in it.
 
+use std::cmp::Ordering;
+
 use super::room::Credit;
 use crate::shares::{WHOLE, ceil_share};
 use crate::{
@@ -104,8 +106,13 @@ impl Partition {
         !self.retired || self.running + self.over_limit > 0
     }
 
+    /// Compares how much of their shares two partitions use.
+    pub(crate) fn compare_use(&self, other: &Self) -> Ordering {
+        (self.running as u128 * other.owed as u128).cmp(&(other.running as u128 * self.owed as u128))
+    }
+
     /// Returns its share of `places` in line.
-    pub(super) fn share_of(&self, places: usize) -> usize {
+    pub(crate) fn share_of(&self, places: usize) -> usize {
         fraction(places, self.plan.part)
     }
 }

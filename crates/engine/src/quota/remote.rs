@@ -55,14 +55,10 @@ impl Quotas {
         remote.allow_probe()
     }
 
-    /// Notes whether the store gave a request of a label an answer: none, if it was `unanswered` at some time.
-    /// `all_answered` says that each label got its last answer. Returns whether that says something about the store: a
-    /// request that is admitted without it says nothing.
-    pub(crate) fn note_answer(&mut self, id: LabelId, unanswered: Option<Timestamp>, all_answered: bool) -> bool {
+    /// Notes whether the store gave a request of a label an answer: none, if it was `unanswered` at some time. Returns whether
+    /// that says something about the store: a request that is admitted without it says nothing.
+    pub(crate) fn note_answer(&mut self, id: LabelId, unanswered: Option<Timestamp>) -> bool {
         let Some(remote) = self.labels.get_mut(id).remote_mut() else { return false };
-        if unanswered.is_none() && all_answered && remote.unanswered.is_none() {
-            return false;
-        }
         let says = remote.rules.closes().is_some();
         if says {
             remote.unanswered = unanswered;

@@ -61,20 +61,15 @@ impl Engine {
     fn come_as<const MAY_WAIT: bool, const PLAIN: bool>(&mut self, now: Timestamp, ask: &Ask<'_>) -> Arrival {
         let label = self.label_of::<PLAIN>(now, ask);
         self.tell(now, Event::Arrived { partition: ask.partition, label });
-        self.catch_up::<PLAIN>(now);
+        // Those that came first are served: waiters for a rule that has room by now, or for a slot that is not held back any more.
+        let has_room = !PLAIN && self.quotas.has_rules().any && self.quotas.next_room() <= now;
+        if (has_room || self.capacity.next_decay() <= now) && (PLAIN || !self.lifecycle.is_draining()) {
+            self.dispatch(now);
+        }
         match self.decide::<PLAIN>(now, ask, label, MAY_WAIT) {
             Decision::Run { .. } if PLAIN => self.start::<true>(now, ask, label, Marks::NONE),
             Decision::Wait(spot) if PLAIN => self.wait(now, ask, label, spot),
             decision => self.apply(now, ask, label, decision, MAY_WAIT),
-        }
-    }
-
-    /// Serves those that came first: waiters for a rule that has room by now, or for a slot that is not held back any more.
-    #[inline]
-    fn catch_up<const PLAIN: bool>(&mut self, now: Timestamp) {
-        let has_room = !PLAIN && self.quotas.has_rules().any && self.quotas.next_room() <= now;
-        if (has_room || self.capacity.next_decay() <= now) && (PLAIN || !self.lifecycle.is_draining()) {
-            self.dispatch(now);
         }
     }
 

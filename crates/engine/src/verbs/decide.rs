@@ -179,8 +179,11 @@ impl Engine {
         if waiter.caller_deadline <= now {
             return Obstacle::new(Reason::Deadline);
         }
+        // Its label was at its cap until now, while the server had room: a waiter that nothing stops has a slot at once.
+        let label = self.quotas.label(waiter.label);
+        let was_full = label.running + 1 >= label.cap && self.capacity.running() + 1 < self.capacity.limit();
         let reason = match waiter.stage {
-            _ if is_its_turn && self.was_full_just_now(waiter.label) => Reason::LabelCap,
+            _ if is_its_turn && was_full => Reason::LabelCap,
             Stage::Gate => Reason::GateTimeout,
             _ => Reason::QueueTimeout,
         };
@@ -199,12 +202,5 @@ impl Engine {
             reason @ (Reason::LabelCap | Reason::PartitionCap) => reason,
             _ => other,
         })
-    }
-
-    /// Whether a label was at its cap until now, when it is the turn of its waiter, while the server had room: a waiter that
-    /// nothing stops has a slot at once.
-    fn was_full_just_now(&self, label: LabelId) -> bool {
-        let one = self.quotas.label(label);
-        one.running + 1 >= one.cap && self.capacity.running() + 1 < self.capacity.limit()
     }
 }

@@ -20,14 +20,21 @@ impl Engine {
             }
             loop {
                 if let Some((key, passes_over)) = self.next_to_run() {
-                    self.take_turn(now, key, passes_over);
+                    match self.decide_turn(now, key) {
+                        TurnDecision::Run => self.grant(now, key, passes_over),
+                        TurnDecision::AwaitRoom(full) => self.await_room(now, self.queue.get(key).label, &full),
+                        TurnDecision::Reject(obstacle) => self.end_wait(now, key, &obstacle),
+                    }
                 } else if !self.capacity.is_closed_to_all()
                     && let Some(label) = self.quotas.take_freed(now)
                 {
                     // The next label that waits at a rule has its turns, since the rule has room now.
                     self.unthrottle(label);
-                } else if let Some(key) = self.next_to_enter() {
-                    // Where no waiter in line may run, a waiter that comes in from the gate may.
+                } else if self.queue.lengths().at_gate > 0
+                    && self.room().in_line
+                    && let Some(key) = self.queue.first_at_gate(None)
+                {
+                    // Where no waiter in line may run, the waiter that came to the gate first may, if there is room in line.
                     self.enter_line(now, key);
                 } else {
                     break;
@@ -36,15 +43,6 @@ impl Engine {
         }
         #[cfg(test)]
         self.check();
-    }
-
-    /// Does what was decided about the waiter whose turn it is.
-    fn take_turn(&mut self, now: Timestamp, key: Key, passes_over: bool) {
-        match self.decide_turn(now, key) {
-            TurnDecision::Run => self.grant(now, key, passes_over),
-            TurnDecision::AwaitRoom(full) => self.await_room(now, self.queue.get(key).label, &full),
-            TurnDecision::Reject(obstacle) => self.end_wait(now, key, &obstacle),
-        }
     }
 
     fn grant(&mut self, now: Timestamp, key: Key, passes_over: bool) {
@@ -80,15 +78,7 @@ impl Engine {
         self.queue.next(
             |partition| self.is_served(partition),
             |partition| self.capacity.partition(partition).is_owed(),
-            |one, other| self.capacity.compare_use(one, other),
+            |one, other| self.capacity.partition(one).compare_use(self.capacity.partition(other)),
         )
-    }
-
-    /// Returns the waiter that came to the gate first, if there is room for it in line.
-    fn next_to_enter(&self) -> Option<Key> {
-        if self.queue.lengths().at_gate == 0 || !self.room().in_line {
-            return None;
-        }
-        self.queue.first_at_gate(None)
     }
 }

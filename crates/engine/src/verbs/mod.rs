@@ -43,7 +43,7 @@ impl Engine {
         self.extras = Extras::of([
             (Extras::MODE, !self.lifecycle.enforces() || self.lifecycle.is_draining() || self.lifecycle.is_leaving()),
             (Extras::RULES, self.quotas.has_rules().any || self.quotas.has_rules().shared),
-            (Extras::OBSERVING, self.capacity.any_observes()),
+            (Extras::OBSERVING, self.capacity.partitions().any(|(_, it)| it.plan.observes)),
             (Extras::SHADOW_LAW, self.controller.has_shadow()),
             (Extras::LABEL_METRICS, self.telemetry.wants(self.now).label_metrics),
             (Extras::SLOT_TTL, self.slot_ttl.time_to_live().is_some()),

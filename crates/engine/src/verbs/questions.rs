@@ -5,7 +5,6 @@ use std::{sync::Arc, time::Duration};
 use crate::{
     Engine, Reason, Timestamp,
     ids::{AbandonedKind, FlowKey, Key, LabelId, Level, PartitionId},
-    plan::rules::WhenFull,
     queue::Room,
     tokens::{Ask, Claim, ExhaustedRule, InForce, RequestRef, SharedRules},
 };
@@ -59,15 +58,7 @@ impl Engine {
     /// Whether a partition has fewer waiters in line than its share of the places.
     pub(super) fn is_below_share_of_line(&self, partition: PartitionId) -> bool {
         let places = self.room().places;
-        self.queue.lengths_of(partition).in_line < self.capacity.share_of(partition, places)
-    }
-
-    /// Returns the partition that has most waiters in line beyond its share of the places, if there is such a partition.
-    fn most_beyond_share_of_line(&self) -> Option<PartitionId> {
-        let places = self.room().places;
-        let beyond =
-            |&it: &PartitionId| self.queue.lengths_of(it).in_line.saturating_sub(self.capacity.share_of(it, places));
-        self.capacity.numbers().filter(|it| beyond(it) > 0).max_by_key(beyond)
+        self.queue.lengths_of(partition).in_line < self.capacity.partition(partition).share_of(places)
     }
 
     /// Returns the waiter that would have to make room for a request in a full line: of the partition that is most beyond its
@@ -75,13 +66,18 @@ impl Engine {
     pub(crate) fn victim_for(&self, ask: &Ask<'_>, label: LabelId) -> Option<Key> {
         // A line that has no places any more, since a reload, empties: slots may be held back for labels and levels
         // then, and a waiter would take such a slot.
-        if self.room().places == 0 {
+        let places = self.room().places;
+        if places == 0 {
             return None;
         }
-        let has_claim = self.is_below_share_of_line(ask.partition);
-        let beyond = has_claim.then(|| self.most_beyond_share_of_line()).flatten();
+        let most_beyond = || {
+            let all = self.capacity.partitions();
+            let all = all.map(|(id, it)| (self.queue.lengths_of(id).in_line.saturating_sub(it.share_of(places)), id));
+            all.filter(|&(beyond, _)| beyond > 0).max_by_key(|&(beyond, _)| beyond).map(|(_, id)| id)
+        };
+        let most = if self.is_below_share_of_line(ask.partition) { most_beyond() } else { None };
         let key = FlowKey { label, partition: ask.partition, level: Level::of(ask.criticality) };
-        self.queue.victim(key, self.quotas.label(label).rule.weight, beyond)
+        self.queue.victim(key, self.quotas.label(label).rule.weight, most)
     }
 
     /// Returns what a request may count on in the room for guarantees, if nothing but a slot is in its way there.
@@ -156,12 +152,5 @@ impl Engine {
             Some((namespace, run)) => RequestRef { run: self.queue.find_run(namespace, run), ..request },
             None => request,
         }
-    }
-
-    /// Returns what becomes of requests of a label whose shared rules can't be checked; `None` while they can.
-    pub(crate) fn closes_without_store(&self, label: LabelId) -> Option<WhenFull> {
-        let remote = self.quotas.label(label).remote?;
-        let is_gone = self.outage.is_gone(self.now, remote.unanswered);
-        remote.rules.closes().filter(|_| is_gone)
     }
 }

@@ -113,8 +113,7 @@ impl Engine {
     /// Notes that the store gave a request of a label an answer, or none.
     pub(super) fn note_answer(&mut self, now: Timestamp, label: LabelId, answered: bool) {
         let unanswered = (!answered).then_some(now);
-        let all_answered = self.outage.unanswered().is_none();
-        if self.quotas.note_answer(label, unanswered, all_answered) {
+        if self.quotas.note_answer(label, unanswered) {
             self.outage.note_answer(unanswered);
         }
     }

@@ -88,7 +88,7 @@ impl Engine {
     /// Returns the status of a label, judged from what its next request asks for.
     pub(crate) fn label_status(&self, label: &LabelView<'_>, ask: &Ask<'_>) -> LabelStatus {
         let id = label.id;
-        if self.lifecycle.is_draining() || self.closes_without_store(id).is_some() {
+        if self.lifecycle.is_draining() || self.closes_without_store(label).is_some() {
             return LabelStatus::Unavailable;
         }
         if label.pending.is_some_and(|rule| !rule.observes) {
@@ -108,6 +108,12 @@ impl Engine {
         } else {
             LabelStatus::Accepting
         }
+    }
+
+    /// Returns what becomes of requests of a label whose shared rules can't be checked; `None` while they can.
+    fn closes_without_store(&self, label: &LabelView<'_>) -> Option<WhenFull> {
+        let remote = label.remote.filter(|remote| self.outage.is_gone(self.now, remote.unanswered))?;
+        remote.rules.closes()
     }
 
     /// Returns the first thing that stops the label's next request, in the order in which the engine checks.
@@ -133,7 +139,7 @@ impl Engine {
             return Some(BlockedBy { rule: rule.rule.clone(), used, bound, when_full, room_in_seconds, reserved: 0 });
         }
         if let Some(remote) = label.remote {
-            if let Some(when_full) = self.closes_without_store(id) {
+            if let Some(when_full) = self.closes_without_store(label) {
                 return blocked("store", 0, 0, when_full.as_str());
             }
             if let Some(full) = remote.exhausted(self.now) {
