@@ -79,7 +79,7 @@ pub use self::{
     view::{
         BlockedBy, Description, Foremost, HealthSnapshot, HistorySample, LabelMetricsView, LabelRow, LabelSnapshot,
         LabelStatus, LimitMove, LimitSnapshot, PartitionSnapshot, Quantiles, RecentSnapshot, RejectedSnapshot, Sampled,
-        SampledName, Snapshot, StoreSnapshot, Unmet, WaiterSnapshot, text,
+        SampledName, Snapshot, StoreSnapshot, Unmet, WaiterSnapshot, WorkerDescription, text,
     },
     words::{
         BuildError, Criticality, Histogram, OnStoreFailure, Outcome, Problem, Reason, Timestamp, UnknownWord, hash_of,

@@ -15,8 +15,8 @@ use super::{
 };
 use crate::{
     Outcome, Reason, Timestamp,
-    engine::{PartitionId, nanos},
-    runtime::core::{Arrive, Checkpoint, Cut, End, Gets, PAUSE, Present, Row, Step, Worker, deadline},
+    engine::{PartitionId, WorkerDescription, nanos},
+    runtime::core::{Arrive, Checkpoint, Cut, End, Gets, PAUSE, Present, Row, Step, deadline},
 };
 
 /// A slot, whether its sample was taken, and its request. Which of the slots that are the same to the engine a row means makes no
@@ -80,7 +80,7 @@ fn put(out: &mut impl Write, line: &impl serde::Serialize) -> io::Result<()> {
     out.write_all(b"\n")
 }
 
-fn about(line: &mut CaptureRow, worker: Worker) {
+fn about(line: &mut CaptureRow, worker: WorkerDescription) {
     line.namespace = Some(worker.namespace).filter(|it| !it.is_empty());
     (line.label, line.class, line.worker) = (Some(worker.label), worker.class, Some(worker.worker));
 }

@@ -1,12 +1,12 @@
 //! What is there when a record begins in the middle: slots, waiters and workers, in words.
 
 use super::{
-    request::{Arrive, Gets, Worker},
+    request::{Arrive, Gets},
     slots::Slots,
 };
 use crate::{
     Timestamp,
-    engine::{Description, Engine, PartitionId, plan::Mode},
+    engine::{Description, Engine, PartitionId, WorkerDescription, plan::Mode},
 };
 
 /// The state of an engine, as far as a replay needs it. What laws and rates have learned is left out.
@@ -22,7 +22,7 @@ pub(crate) struct Checkpoint {
     pub(in crate::runtime) present: Vec<Present>,
     /// Requests that run on slots that were lent: their ends will not be seen.
     pub(in crate::runtime) unseen: Vec<(String, usize)>,
-    pub(in crate::runtime) workers: Vec<Worker>,
+    pub(in crate::runtime) workers: Vec<WorkerDescription>,
 }
 
 /// A request that runs or waits.
@@ -55,14 +55,6 @@ impl Checkpoint {
             (unseen > 0).then(|| (name.to_string(), unseen))
         });
         let unseen = unseen.collect();
-        let workers = engine.describe_workers().into_iter().map(|it| Worker {
-            namespace: it.namespace,
-            label: it.label,
-            class: it.class,
-            worker: it.worker,
-            slots: it.slots,
-            valid_for: it.valid_for,
-        });
         let partitions = engine.running_by_partition().filter(|&(number, ..)| number != PartitionId::DEFAULT);
         Self {
             at: engine.now(),
@@ -71,7 +63,7 @@ impl Checkpoint {
             missed,
             partitions: partitions.map(|(_, name, _)| name.to_string()).collect(),
             unseen,
-            workers: workers.collect(),
+            workers: engine.describe_workers(),
             present: running.chain(waiting.into_iter().map(|(present, _)| present)).collect(),
         }
     }

@@ -36,6 +36,6 @@ pub(in crate::runtime) use self::{
 #[cfg(feature = "capture")]
 pub(in crate::runtime) use self::{
     checkpoint::{Checkpoint, Present},
-    request::{Arrive, Gets, Worker},
+    request::{Arrive, Gets},
     tape::{Cut, End, PAUSE, Row, Step, Tape, deadline},
 };

@@ -6,11 +6,10 @@
 use std::{sync::Arc, task::Poll, time::Duration};
 
 #[cfg(feature = "capture")]
-use super::{
-    request::Worker,
-    tape::{Reload, Step},
-};
+use super::tape::{Reload, Step};
 use super::{slots::SlotNumber, state::State};
+#[cfg(feature = "capture")]
+use crate::engine::WorkerDescription;
 use crate::{
     Outcome, Timestamp,
     clock::TimeSource,
@@ -197,7 +196,7 @@ impl State {
         worker: &str,
         (slots, valid_for): (usize, Duration),
     ) -> bool {
-        note!(self, Step::Worker(Worker::new(subject, class, worker, slots, valid_for)));
+        note!(self, Step::Worker(Box::new(WorkerDescription::new(subject, class, worker, slots, valid_for))));
         self.engine.report_worker(now, class, subject, worker, slots, valid_for)
     }
 
@@ -209,7 +208,7 @@ impl State {
         subject: &Subject<'_>,
         worker: &str,
     ) {
-        note!(self, Step::WorkerGone(Worker::new(subject, class, worker, 0, Duration::ZERO)));
+        note!(self, Step::WorkerGone(Box::new(WorkerDescription::new(subject, class, worker, 0, Duration::ZERO))));
         self.engine.remove_worker(now, class, subject, worker);
     }
 

@@ -1,41 +1,9 @@
-//! A request and a worker, as a record names them.
-
-use std::time::Duration;
+//! A request, as a record names it.
 
 use crate::{
     Criticality, Reason, Timestamp,
-    engine::{Arrival, PartitionId, Refusal, Slot, Subject},
+    engine::{Arrival, PartitionId, Refusal, Slot},
 };
-
-/// A worker reports its slots.
-#[derive(Debug)]
-pub(crate) struct Worker {
-    pub(in crate::runtime) namespace: String,
-    pub(in crate::runtime) label: String,
-    pub(in crate::runtime) class: Option<String>,
-    pub(in crate::runtime) worker: String,
-    pub(in crate::runtime) slots: usize,
-    pub(in crate::runtime) valid_for: Duration,
-}
-
-impl Worker {
-    pub(crate) fn new(
-        subject: &Subject<'_>,
-        class: Option<&str>,
-        worker: &str,
-        slots: usize,
-        valid_for: Duration,
-    ) -> Box<Self> {
-        Box::new(Self {
-            namespace: subject.namespace.to_owned(),
-            label: subject.label.to_owned(),
-            class: class.map(str::to_owned),
-            worker: worker.to_owned(),
-            slots,
-            valid_for,
-        })
-    }
-}
 
 /// A request that arrives.
 #[derive(Debug)]

@@ -12,12 +12,12 @@ use serde_json::Value;
 
 use super::{
     checkpoint::Checkpoint,
-    request::{Arrive, Gets, Worker},
+    request::{Arrive, Gets},
     slots::Slots,
 };
 use crate::{
     Outcome, Reason, Timestamp,
-    engine::{Ask, Engine, Place, Refusal, Slot, plan::Mode},
+    engine::{Ask, Engine, Place, Refusal, Slot, WorkerDescription, plan::Mode},
     ticket::Ticket,
 };
 
@@ -74,8 +74,8 @@ pub(crate) enum Step {
     Drain {
         serves_waiting: bool,
     },
-    Worker(Box<Worker>),
-    WorkerGone(Box<Worker>),
+    Worker(Box<WorkerDescription>),
+    WorkerGone(Box<WorkerDescription>),
     Reload(Box<Reload>),
     /// Turns before were not recorded: what is there now.
     Checkpoint(Box<Checkpoint>),

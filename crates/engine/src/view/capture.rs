@@ -6,7 +6,7 @@ use crate::{
     Criticality, Engine, Reason,
     ids::{ClassId, Key, LabelId, Level, PartitionId},
     plan::Mode,
-    tokens::{Slot, Stage, Waiter},
+    tokens::{Slot, Stage, Subject, Waiter},
 };
 
 /// What a request asked for, in words.
@@ -21,7 +21,8 @@ pub struct Description {
     pub criticality: Criticality,
 }
 
-/// A worker whose report holds.
+/// What a worker reports of a label.
+#[doc(hidden)]
 #[derive(Debug)]
 pub struct WorkerDescription {
     pub namespace: String,
@@ -30,6 +31,19 @@ pub struct WorkerDescription {
     pub worker: String,
     pub slots: usize,
     pub valid_for: Duration,
+}
+
+impl WorkerDescription {
+    pub fn new(subject: &Subject<'_>, class: Option<&str>, worker: &str, slots: usize, valid_for: Duration) -> Self {
+        Self {
+            namespace: subject.namespace.to_owned(),
+            label: subject.label.to_owned(),
+            class: class.map(str::to_owned),
+            worker: worker.to_owned(),
+            slots,
+            valid_for,
+        }
+    }
 }
 
 impl Engine {
@@ -90,15 +104,10 @@ impl Engine {
     pub fn describe_workers(&self) -> Vec<WorkerDescription> {
         let labels = self.quotas.ids().map(|id| self.quotas.label(id)).filter(|label| label.is_named);
         let workers = labels.filter_map(|label| Some((label, label.workers?))).flat_map(|(label, workers)| {
+            let subject = Subject::new(label.namespace, label.name, None);
+            let class = Some(label.class_name).filter(|class| !class.is_empty());
             workers.reports().filter(|&(.., until)| until > self.now).map(move |(worker, slots, until)| {
-                WorkerDescription {
-                    namespace: label.namespace.to_owned(),
-                    label: label.name.to_owned(),
-                    class: (!label.class_name.is_empty()).then(|| label.class_name.to_owned()),
-                    worker: worker.to_owned(),
-                    slots,
-                    valid_for: until.since(self.now),
-                }
+                WorkerDescription::new(&subject, class, worker, slots, until.since(self.now))
             })
         });
         workers.collect()

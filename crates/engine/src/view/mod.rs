@@ -17,7 +17,7 @@ mod unmet;
 mod waiter;
 
 pub use self::{
-    capture::Description,
+    capture::{Description, WorkerDescription},
     health::{HealthSnapshot, RecentSnapshot, RejectedSnapshot},
     history::{HistorySample, Sampled, SampledName},
     incident::Foremost,
