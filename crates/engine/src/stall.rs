@@ -31,6 +31,17 @@ impl Stall {
         self.since = Timestamp::NEVER;
     }
 
+    /// Notes whether any request left a lent slot, and when the first of those that run entered since.
+    #[inline]
+    pub(crate) fn settle(&mut self, has_freed: bool, busy_since: Option<Timestamp>) {
+        if has_freed {
+            self.freed();
+        }
+        if let Some(since) = busy_since {
+            self.started(since);
+        }
+    }
+
     /// Returns for how long nothing has come free.
     pub(crate) fn lasts(self, now: Timestamp) -> Duration {
         if self.since == Timestamp::NEVER { Duration::ZERO } else { now.since(self.since) }

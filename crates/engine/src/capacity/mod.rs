@@ -23,6 +23,7 @@ use crate::{
     ids::{Level, PartitionId},
     plan::{PartitionMode, PartitionPlan},
     shares::allocate,
+    stall::Stall,
     tokens::{Holder, Marks},
 };
 
@@ -33,6 +34,8 @@ pub(crate) struct Capacity {
     running: usize,
     /// Requests that run besides, in partitions whose decisions don't bind.
     over_limit: usize,
+    /// Time since a slot of the limit came free.
+    stall: Stall,
     partitions: Vec<Partition>,
     /// The part of each partition, and room to compute its share: a limit moves without an allocation.
     parts: Vec<u32>,
@@ -55,6 +58,7 @@ impl Capacity {
             limit: 1,
             running: 0,
             over_limit: 0,
+            stall: Stall::default(),
             partitions: Vec::new(),
             parts: Vec::new(),
             shares: Vec::new(),
@@ -278,14 +282,19 @@ impl Capacity {
         has_freed: bool,
         busy_since: Option<Timestamp>,
     ) {
-        let it = &mut self.partitions[partition.index()];
-        if has_freed {
-            it.stall.freed();
-        }
-        if let Some(since) = busy_since {
-            it.stall.started(since);
-        }
+        self.partitions[partition.index()].stall.settle(has_freed, busy_since);
         self.subtract(partition, level, back);
+    }
+
+    /// Notes whether any request left a slot of the limit that was lent, and when the first of those that run entered since.
+    #[inline]
+    pub(crate) fn note_freed(&mut self, has_freed: bool, busy_since: Option<Timestamp>) {
+        self.stall.settle(has_freed, busy_since);
+    }
+
+    /// Returns since when no slot of the limit has come free.
+    pub(crate) const fn stall(&self) -> Stall {
+        self.stall
     }
 
     /// Notes that the work of more requests goes on although their callers left, or of fewer.
@@ -297,6 +306,7 @@ impl Capacity {
     /// Notes when a request took a slot of the limit.
     #[inline]
     pub(crate) fn started(&mut self, now: Timestamp, partition: PartitionId) {
+        self.stall.started(now);
         self.partitions[partition.index()].stall.started(now);
         self.pacing.started(now);
     }
@@ -311,6 +321,7 @@ impl Capacity {
             return;
         }
         it.stall.freed();
+        self.stall.freed();
         self.subtract(holder.partition, holder.level, cost);
     }
 

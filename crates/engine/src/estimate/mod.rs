@@ -19,24 +19,11 @@ use crate::{
 #[derive(Debug, Default)]
 pub(crate) struct Estimates {
     hold: HoldTime,
-    stall: Stall,
     service: ServiceTime,
     abandoned: AbandonedWork,
 }
 
 impl Estimates {
-    /// Notes that a request took a slot of the limit.
-    #[inline]
-    pub(crate) fn started(&mut self, now: Timestamp) {
-        self.stall.started(now);
-    }
-
-    /// Notes that a slot of the limit came free.
-    #[inline]
-    pub(crate) const fn freed(&mut self) {
-        self.stall.freed();
-    }
-
     /// Notes the round-trip time of a request of this class and partition; `is_within_limit` unless it ran over the limit.
     #[expect(clippy::inline_always, reason = "measured: each answer comes here")]
     #[inline(always)]
@@ -98,13 +85,8 @@ impl Estimates {
         self.hold.retry_after(now, releases, slots, stall)
     }
 
-    /// Returns for how long no slot of the limit has come free, if that is longer than usual.
-    pub(crate) fn stalled(&self, now: Timestamp) -> Option<Duration> {
-        self.hold.stalled(now, self.stall)
-    }
-
-    /// Returns since when no slot of the limit has come free.
-    pub(crate) const fn stall(&self) -> Stall {
-        self.stall
+    /// Returns for how long no slot has come free, if that is longer than usual.
+    pub(crate) fn stalled(&self, now: Timestamp, stall: Stall) -> Option<Duration> {
+        self.hold.stalled(now, stall)
     }
 }

@@ -155,12 +155,7 @@ impl Label {
         if let Some(served) = served {
             self.start = one_turn(served, self.rule.weight);
         }
-        if settled.left > 0 {
-            self.stall.freed();
-        }
-        if let Some(since) = settled.busy_since {
-            self.stall.started(since);
-        }
+        self.stall.settle(settled.left > 0, settled.busy_since);
     }
 
     /// Changes the workers of the label, which are dropped when none is left.

@@ -68,7 +68,7 @@ impl Engine {
             self.quotas.served_at_once(now, label, served);
         }
         if !marks.has(Marks::OVER_LIMIT) {
-            self.note_started(now, ask.partition);
+            self.capacity.started(now, ask.partition);
         }
         if !PLAIN {
             self.quotas.charge(now, &holder);

@@ -56,7 +56,7 @@ impl Engine {
             }
             _ => {
                 let inside = running + self.queue.lengths().all();
-                (inside.saturating_sub(limit) + 1, limit, self.estimates.stall())
+                (inside.saturating_sub(limit) + 1, limit, self.capacity.stall())
             }
         };
         let slots = slots.min(limit);
@@ -82,7 +82,7 @@ impl Engine {
     /// met.
     pub(super) fn refusal_too_late(&self, now: Timestamp, ask: &Ask<'_>, label: LabelId) -> Refusal {
         let wait = self.expected_wait(now, ask, label).unwrap_or_default();
-        let wait = wait.max(self.estimates.stalled(now).unwrap_or_default());
+        let wait = wait.max(self.estimates.stalled(now, self.capacity.stall()).unwrap_or_default());
         let refusal = self.refusal_for(now, ask.partition, label, Reason::Deadline);
         match wait.checked_sub(ask.deadline.since(now)) {
             Some(missing) if ask.deadline > now => Refusal { retry_after: missing, ..refusal },

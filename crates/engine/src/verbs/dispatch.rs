@@ -60,7 +60,7 @@ impl Engine {
         let asks = self.needs_remote(holder.label).is_some();
         self.record(now, waiter.request(), Decided::Granted { asks });
         if !holder.marks.has(Marks::OVER_LIMIT) {
-            self.note_started(now, holder.partition);
+            self.capacity.started(now, holder.partition);
         }
         let until = Some(waiter.deadline);
         self.queue.answer(key, Stage::Granted { in_flight, until }, holder.marks);

@@ -68,12 +68,7 @@ impl Engine {
     /// Notes whether any request left a lent slot, and when the first of those that run entered since.
     #[inline]
     pub fn note_freed(&mut self, has_freed: bool, busy_since: Option<Timestamp>) {
-        if has_freed {
-            self.estimates.freed();
-        }
-        if let Some(since) = busy_since {
-            self.estimates.started(since);
-        }
+        self.capacity.note_freed(has_freed, busy_since);
     }
 
     /// Takes lent slots back, and counts the requests that were admitted to them.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::{
     Engine, Timestamp,
-    ids::{ClassId, Key, LabelId, Level, PartitionId, RuleClassId},
+    ids::{ClassId, Key, LabelId, Level, RuleClassId},
     quota::{Quotas, Throttle},
     telemetry::{Event, Named},
     tokens::{Ask, Claim, ExhaustedRule, Holder, Marks, Slot, Stage, Subject},
@@ -34,20 +34,10 @@ impl Engine {
         in_flight
     }
 
-    /// Notes when a request took a slot of the limit.
-    #[inline]
-    pub(super) fn note_started(&mut self, now: Timestamp, partition: PartitionId) {
-        self.estimates.started(now);
-        self.capacity.started(now, partition);
-    }
-
     /// Counts a request that gives its slot back.
     #[inline]
     pub(super) fn release(&mut self, holder: &Holder) {
         self.capacity.release(holder);
-        if !holder.marks.has(Marks::OVER_LIMIT) {
-            self.estimates.freed();
-        }
         self.leave_shadow(holder);
         let throttle = self.quotas.ended(holder);
         self.throttle(holder.label, throttle);
