@@ -212,18 +212,14 @@ impl Controller {
         catch_unwind(AssertUnwindSafe(|| self.law.pacing())).unwrap_or_default()
     }
 
-    /// Returns the last time that the law moved the limit.
-    pub(crate) const fn last_move(&self) -> Option<Move> {
-        self.last_move
-    }
-
-    /// Returns the kind of the law, what it says of its limit, and the inputs of its present judgement. Of a law that panics,
-    /// nothing is known but its kind.
-    pub(crate) fn state(&self) -> (&'static str, LimitState, LimitInputs) {
+    /// Returns the kind of the law, what it says of its limit, the inputs of its present judgement, and the last time that it moved
+    /// the limit. Of a law that panics, that move alone is known.
+    pub(crate) fn state(&self) -> (&'static str, LimitState, LimitInputs, Option<Move>) {
         let law = &*self.law;
         let asked = catch_unwind(AssertUnwindSafe(|| (law.kind(), law.state(), law.inputs())));
         let (kind, state, inputs) = asked.unwrap_or_default();
-        (kind, if self.pauses.most == 0 { state } else { state.phase(Phase::Resuming) }, inputs)
+        let state = if self.pauses.most == 0 { state } else { state.phase(Phase::Resuming) };
+        (kind, state, inputs, self.last_move)
     }
 
     /// Returns how often the law panicked.

@@ -25,7 +25,7 @@ pub(super) struct HealthState {
     /// Whether requests wait longer than before, as a history says.
     pub(super) are_waits_longer: bool,
     /// Partitions whose callers left, most of them, while the handle was busy.
-    have_left: BTreeSet<PartitionId>,
+    pub(super) have_left: BTreeSet<PartitionId>,
 }
 
 impl HealthState {
@@ -81,8 +81,8 @@ impl HealthState {
 
 impl Telemetry {
     /// Returns the partitions whose callers left before the answer, most of them, while the handle was busy.
-    pub(crate) const fn have_left(&self) -> &BTreeSet<PartitionId> {
-        &self.health.have_left
+    pub(crate) fn have_left(&self) -> impl Iterator<Item = PartitionId> {
+        self.health.have_left.iter().copied()
     }
 
     /// Returns the state of the handle in a word, and since when.

@@ -313,12 +313,6 @@ impl Telemetry {
         self.totals.get(label.index() as usize).copied().unwrap_or_default()
     }
 
-    /// Whether an entry of the journal is about the label that has a number now, and not about an earlier label of that
-    /// number.
-    pub(crate) fn is_about(&self, label: LabelId, entry: u64) -> bool {
-        self.totals(label).named_from <= entry
-    }
-
     fn totals_mut(&mut self, label: LabelId) -> &mut Totals {
         let index = label.index() as usize;
         if self.totals.len() <= index {
@@ -374,12 +368,12 @@ impl Telemetry {
         of_label: impl Fn(LabelId) -> LabelGauges,
     ) -> bool {
         let is_second_over = self.health.is_due(now);
-        let had_left = self.have_left().len();
+        let had_left = self.health.have_left.len();
         self.health.judge(now, inputs, &self.counts, &self.totals, of_partition, of_label);
         if is_second_over {
             self.follow_labels(now);
         }
-        self.have_left().len() > had_left
+        self.health.have_left.len() > had_left
     }
 
     /// Returns the entries of the journal, for a reader that knows names.

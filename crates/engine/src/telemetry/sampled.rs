@@ -54,18 +54,15 @@ impl Telemetry {
         }
     }
 
-    /// Returns the labels whose rejections are counted by reason and rule, each with its row.
-    pub(crate) fn followed(&self) -> impl Iterator<Item = (u8, Candidate)> {
-        let all = self.sampled.followed.iter();
-        all.filter(|(_, it)| self.totals(it.label).named_from == it.named_from)
-    }
-
-    /// Returns what was counted of a followed label.
-    pub(crate) fn sample_label(&self, label: LabelId, row: u8) -> SampledCounts {
-        let Totals { admitted, left, would_reject, .. } = self.totals(label);
-        let rejected = self.sampled.rejected_by.of_row(row);
-        let times = self.sampled.times.get(usize::from(row)).map(|it| Arc::new(it.clone())).unwrap_or_default();
-        SampledCounts { admitted, left, would_reject, rejected, times }
+    /// Returns the labels whose rejections are counted by reason and rule, each with what was counted of it.
+    pub(crate) fn followed(&self) -> impl Iterator<Item = (Candidate, SampledCounts)> {
+        self.sampled.followed.iter().filter_map(|(row, it)| {
+            let totals = Some(self.totals(it.label)).filter(|totals| totals.named_from == it.named_from)?;
+            let Totals { admitted, left, would_reject, .. } = totals;
+            let rejected = self.sampled.rejected_by.of_row(row);
+            let times = self.sampled.times.get(usize::from(row)).map(|it| Arc::new(it.clone())).unwrap_or_default();
+            Some((it, SampledCounts { admitted, left, would_reject, rejected, times }))
+        })
     }
 
     /// Notes a time of a request, if its label is followed: a comparison where no label is.

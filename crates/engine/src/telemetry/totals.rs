@@ -10,8 +10,8 @@ pub(crate) struct Totals {
     pub(crate) would_reject: u64,
     /// Requests that had no answer in time.
     pub(super) left: u64,
-    /// First entry of the journal that is about a label of this name.
-    pub(super) named_from: u64,
+    /// First entry of the journal that is about a label of this name: those before are about another label of that number.
+    pub(crate) named_from: u64,
     /// Row in which its rejections are counted by reason and rule; 0 is that of all labels without a row of their own.
     pub(super) row: u8,
 }

@@ -59,7 +59,7 @@ impl Engine {
             waiting: self.queue.lengths_of(number).all(),
             counts: self.telemetry.sample_partition(number),
         });
-        let labels = self.telemetry.followed().map(|(row, followed)| {
+        let labels = self.telemetry.followed().map(|(followed, counts)| {
             let label = self.quotas.label(followed.label);
             Sampled {
                 name: SampledName {
@@ -72,7 +72,7 @@ impl Engine {
                 share: 0,
                 in_flight: label.running,
                 waiting: label.waiting,
-                counts: self.telemetry.sample_label(followed.label, row),
+                counts,
             }
         });
         let classes = self.controller.times_by_class().map(|(name, class, times)| Sampled {

@@ -35,7 +35,7 @@ impl Engine {
     fn names(&self, entry: u64, record: &Record) -> Names<'_> {
         let (partition, label, run) = record.about();
         let label = self.quotas.label(label);
-        let is_about = !label.is_named || self.telemetry.is_about(label.id, entry);
+        let is_about = !label.is_named || self.telemetry.totals(label.id).named_from <= entry;
         let names = (label.class_name, label.namespace, label.name);
         Names {
             partition: &self.capacity.partition(partition).plan.name,

@@ -90,9 +90,8 @@ impl Engine {
     /// Returns why the limit is what it is.
     pub(crate) fn limit_snapshot(&self) -> LimitSnapshot {
         let limit = self.capacity.limit();
-        let (kind, law, inputs) = self.controller.state();
+        let (kind, law, inputs, last_move) = self.controller.state();
         let (min, max) = law.bounds().unzip();
-        let last_move = self.controller.last_move();
         let lately = last_move.filter(|it| self.now.since(it.at) < LATELY);
         let is_fixed = law.reference() == Reference::Nothing;
         let at_bound = match () {

@@ -100,7 +100,7 @@ impl Engine {
 
     /// Returns the partitions whose callers left before the answer, most of them, while all slots were taken.
     pub fn left(&self) -> Vec<Arc<str>> {
-        self.telemetry.have_left().iter().map(|it| Arc::clone(&self.capacity.partition(*it).plan.name)).collect()
+        self.telemetry.have_left().map(|it| Arc::clone(&self.capacity.partition(it).plan.name)).collect()
     }
 
     /// Returns the class that requests have in place of this one, as far as that is known.
