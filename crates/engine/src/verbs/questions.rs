@@ -16,6 +16,7 @@ impl Engine {
     }
 
     /// Returns the rule that has no room for another request of a label, if there is such a rule.
+    #[inline]
     pub(crate) fn exhausted_rule(&self, now: Timestamp, label: LabelId) -> Option<ExhaustedRule> {
         self.quotas.exhausted(now, label, self.rules_in_force(), false)
     }
@@ -23,6 +24,9 @@ impl Engine {
     /// Returns the rule that stops a request of a label that arrives, whether the request may wait then or not.
     #[inline]
     pub(crate) fn blocking_rule(&self, now: Timestamp, label: LabelId) -> Option<ExhaustedRule> {
+        if !self.quotas.has_rules().any {
+            return None;
+        }
         self.quotas.exhausted(now, label, self.rules_in_force(), true)
     }
 
