@@ -1,16 +1,15 @@
 //! Rejections that stand: which requests take them, for how long, and that each is counted.
 
 use std::{
-    future::Future,
-    pin::pin,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
-    task::{Context, Poll, Waker},
     thread,
     time::Duration,
 };
+
+use futures_util::FutureExt;
 
 use super::Admission;
 use crate::{AdmissionBuilder, Clock, Outcome, PartitionMode, Permit, Rejection, Ticket, limit::Fixed, percent};
@@ -37,10 +36,7 @@ fn build(change: impl FnOnce(AdmissionBuilder) -> AdmissionBuilder) -> (Admissio
 }
 
 fn ask(admission: &Admission, ticket: Ticket<'_>) -> Result<Permit, Rejection> {
-    match pin!(admission.admit(ticket)).poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(answer) => answer,
-        Poll::Pending => panic!("no request waits"),
-    }
+    admission.admit(ticket).now_or_never().expect("no request waits")
 }
 
 /// How many requests of the default partition took an answer that stood.
@@ -107,8 +103,8 @@ fn requests_that_ask_for_more_than_a_slot_ask_the_engine() {
         assert!(!of_label || admission.label("", "tenant").is_some());
     }
     // Below its share: it waits in the room for guarantees.
-    let mut web = pin!(admission.admit(Ticket::new().partition("web")));
-    assert!(web.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    let mut web = admission.admit(Ticket::new().partition("web"));
+    assert!((&mut web).now_or_never().is_none());
     assert_eq!(taken(&admission), before);
 }
 

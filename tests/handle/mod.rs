@@ -32,19 +32,13 @@ mod warnings;
 #[cfg(feature = "config")]
 mod watch;
 
-use std::{future::Future, pin::Pin, task::Context};
-
 use admission_testkit::ms;
-use futures_util::task::noop_waker;
+use futures_util::FutureExt;
 use tower_admission::{Admission, Permit, Rejection, permit::Admit, snapshot::Snapshot};
 
 /// Polls once without a real waker.
 fn poll_once(admit: &mut Admit) -> Option<Result<Permit, Rejection>> {
-    let waker = noop_waker();
-    match Pin::new(admit).poll(&mut Context::from_waker(&waker)) {
-        std::task::Poll::Ready(result) => Some(result),
-        std::task::Poll::Pending => None,
-    }
+    admit.now_or_never()
 }
 
 /// Asserts that nobody runs or waits and that everybody who arrived is accounted for.

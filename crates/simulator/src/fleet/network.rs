@@ -5,15 +5,14 @@
 
 use std::{
     collections::BTreeMap,
-    pin::pin,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
-    task::{Context, Poll, Waker},
     time::Duration,
 };
 
+use futures_util::FutureExt;
 use tower_admission::{
     Clock,
     store::{MemoryStore, Notice, Notices, Store as _},
@@ -307,18 +306,12 @@ impl State {
 
 /// Returns a notice that is there.
 fn next(notices: &mut Notices) -> Option<Notice> {
-    match pin!(notices.next()).poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(notice) => notice,
-        Poll::Pending => None,
-    }
+    notices.next().now_or_never().flatten()
 }
 
 /// Returns what a future of the [`MemoryStore`] answers, which never waits.
 pub(super) fn at_once<T>(future: impl Future<Output = T>) -> T {
-    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(answer) => answer,
-        Poll::Pending => panic!("the store in memory has waited"),
-    }
+    future.now_or_never().unwrap_or_else(|| panic!("the store in memory has waited"))
 }
 
 impl std::fmt::Debug for Network {
