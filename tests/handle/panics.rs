@@ -6,6 +6,7 @@ use std::{
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicUsize, Ordering},
+        mpsc,
     },
     task::{Context, Poll, Wake, Waker},
     thread,
@@ -125,12 +126,17 @@ impl Drop for Explosive {
     }
 }
 
-/// A waker that is like any other.
+/// A waker that is like any other, or one that counts only where a handle answers.
 #[derive(Default)]
-struct Sound(AtomicUsize);
+struct Sound(AtomicUsize, Option<Admission>);
 
 impl Wake for Sound {
     fn wake(self: Arc<Self>) {
+        if let Some(handle) = self.1.clone() {
+            let (told, is_told) = mpsc::channel();
+            thread::spawn(move || told.send(handle.warnings()));
+            is_told.recv_timeout(Duration::from_secs(10)).expect("no lock is held while a waker is woken");
+        }
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 }
@@ -143,7 +149,7 @@ fn poll<F: Future + Unpin>(future: &mut F, waker: &Waker) -> Poll<F::Output> {
 fn a_waker_that_panics_keeps_no_other_from_being_woken() {
     let admission = Admission::builder().limit(Fixed::new(2)).queue(9).build().unwrap();
     let held = [0, 1].map(|_| admission.try_admit(Ticket::new()).unwrap());
-    let (explosive, sound) = (Arc::new(Explosive::default()), Arc::new(Sound::default()));
+    let (explosive, sound) = (Arc::new(Explosive::default()), Arc::new(Sound(0.into(), Some(admission.clone()))));
     let mut waits = [0, 1].map(|_| admission.admit(Ticket::new()));
     assert!(poll(&mut waits[0], &Waker::from(Arc::clone(&explosive))).is_pending());
     assert!(poll(&mut waits[1], &Waker::from(Arc::clone(&sound))).is_pending());

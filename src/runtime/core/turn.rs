@@ -143,14 +143,11 @@ impl Core {
         self.with_engine(|state, _| state.take_over(self.lanes, lent, now, outcome))
     }
 
-    /// Takes new settings. Returns the names of the partitions that came with them.
-    pub(in crate::runtime) fn reload(&self, plan: Plan, settings_text: SettingsText) -> Vec<Arc<str>> {
-        self.with_engine(|state, time| {
-            let learns_hold_times = plan.law.learns_hold_times();
-            let added = state.reload(time.now(), plan, settings_text);
-            self.lanes.note_settings(state.engine.default_deadline(), learns_hold_times);
-            added
-        })
+    /// Takes new settings in a turn, and the names of the partitions that come with them.
+    pub(in crate::runtime) fn reload(&self, state: &mut State, now: Timestamp, plan: Plan, text: SettingsText) {
+        let learns_hold_times = plan.law.learns_hold_times();
+        self.partitions.add(state.reload(now, plan, text));
+        self.lanes.note_settings(state.engine.default_deadline(), learns_hold_times);
     }
 
     /// Closes the lanes, for good.

@@ -1,6 +1,6 @@
 //! New settings for a handle that is at work.
 
-use std::sync::atomic::Ordering;
+use std::{mem, sync::atomic::Ordering};
 
 use crate::runtime::{Admission, AdmissionBuilder, core::lock};
 use crate::{BuildError, Problem, engine::nanos};
@@ -61,7 +61,7 @@ impl Admission {
         #[cfg(feature = "config")]
         BuildError::check(self.changes_of_store(settings.settings.sharing.store.as_ref()))?;
         #[cfg(feature = "config")]
-        let origin = settings.origin;
+        let mut origin = settings.origin;
         #[cfg(feature = "capture")]
         let settings_text = settings.settings.describe();
         #[cfg(not(feature = "capture"))]
@@ -71,26 +71,24 @@ impl Admission {
         let capture = settings.capture();
         settings.sharing.is_shared = is_shared;
         let drain_after = nanos(settings.values.drain_after);
-        let (plan, warnings) = settings.into_plan()?;
+        let (plan, mut warnings) = settings.into_plan()?;
         let shared = &self.shared;
-        // Two reloads at once must not mix up the numbers of their partitions.
-        let mut known = lock(&shared.warnings);
-        let too_many = shared.with_engine(|state, _| state.engine.partitions_with(&plan)) > MOST_PARTITIONS;
-        if too_many {
+        // All in one turn, so that two reloads at once mix nothing up: no lock is held when it wakes wakers, which may ask the handle.
+        let taken = shared.with_engine(|state, time| {
+            (state.engine.partitions_with(&plan) <= MOST_PARTITIONS).then(|| {
+                #[cfg(feature = "capture")]
+                lock(&shared.policy).clone_from(&settings_text);
+                shared.reload(state, time.now(), plan, settings_text);
+                shared.drain_after.store(drain_after, Ordering::Relaxed);
+                mem::swap(&mut *lock(&shared.warnings), &mut warnings);
+                #[cfg(feature = "config")]
+                mem::swap(&mut *lock(&shared.origin), &mut origin);
+            })
+        });
+        if taken.is_none() {
             let message = format!("found more than {MOST_PARTITIONS} over all reloads, those that are gone included");
             BuildError::check(vec![Problem::new("partitions", message)])?;
         }
-        #[cfg(feature = "capture")]
-        lock(&shared.policy).clone_from(&settings_text);
-        let added = shared.reload(plan, settings_text);
-        shared.partitions.add(added);
-        shared.drain_after.store(drain_after, Ordering::Relaxed);
-        *known = warnings;
-        #[cfg(feature = "config")]
-        {
-            *lock(&shared.origin) = origin;
-        }
-        drop(known);
         shared.tell_now();
         #[cfg(feature = "capture")]
         shared.capture_as_configured(capture);
