@@ -23,6 +23,8 @@ while ARGV[a] do
         end
         want(cap, channel)
       end
+      -- A server that takes no writes, such as a replica, can't say so: what it knows is not given back any more.
+      spend_nothing(cap)
       return {now, 'full', claim, frees_after(cap)}
     end
     writes[#writes + 1] = function()
