@@ -21,7 +21,8 @@ pub(crate) fn read(name: &str, text: &str, problems: &Problems) -> Node {
     const MOST: usize = 32;
     let mut rest = text.to_owned();
     for _ in 0..MOST {
-        let reader = Reader { name: name.into(), text: &rest };
+        let ends = rest.match_indices('\n').map(|(end, _)| end).collect();
+        let reader = Reader { name: name.into(), text: &rest, ends };
         let (table, errors) = DeTable::parse_recoverable(&rest);
         if errors.is_empty() {
             return reader.table(table.get_ref()).at(&Origin::file(name));
@@ -29,7 +30,7 @@ pub(crate) fn read(name: &str, text: &str, problems: &Problems) -> Node {
         let mut broken = Vec::new();
         for error in errors {
             let at = error.span().map_or(0, |span| span.start);
-            let origin = Origin::place(&reader.name, &rest, at);
+            let origin = Origin::place(&reader.name, &rest, &reader.ends, at);
             let Origin::File { line: Some(line), .. } = origin else { continue };
             let problem = ConfigProblem::new(&origin, "", format!("invalid TOML: {}", error.message().trim()));
             // One mistake per line is enough to look at it.
@@ -59,6 +60,7 @@ fn without(text: &str, broken: &[usize]) -> String {
 struct Reader<'t> {
     name: Arc<str>,
     text: &'t str,
+    ends: Vec<usize>,
 }
 
 impl Reader<'_> {
@@ -68,7 +70,7 @@ impl Reader<'_> {
     }
 
     fn node(&self, value: &Spanned<DeValue<'_>>) -> Node {
-        let origin = Origin::place(&self.name, self.text, value.span().start);
+        let origin = Origin::place(&self.name, self.text, &self.ends, value.span().start);
         let value = match value.get_ref() {
             DeValue::String(text) => Value::text(text.as_ref()),
             DeValue::Integer(number) => i64::from_str_radix(number.as_str(), number.radix())
