@@ -93,8 +93,12 @@
 //! is left, at once and as often as it takes: what brings nothing can't be lost. Only where the limit has just grown, it first goes back to
 //! where there were answers; and behind a delay, to what brought the most answers of late. A server that fell silent says so before a
 //! cohort does: while two of three requests leave late, the slot of one that does is not given again. So no more is started than there was
-//! when the server fell, whatever small requests still get through. Once there are answers again the limit doubles as at the start. An
-//! answer that comes after the deadline of its request is none, where the deadline is known.
+//! when the server fell, whatever small requests still get through. An answer that comes after the deadline of its request is none, where
+//! the deadline is known.
+//!
+//! Once there are answers again the limit doubles as at the start. But a cohort takes some dozens of requests, and at a limit of one slot a
+//! single long request holds all of it meanwhile. So an answer that takes hardly longer than the server alone opens a slot, up to as many as
+//! there were before the fall: there is no crowd yet. Slow answers outweigh quick ones one by one.
 //!
 //! Where the work of callers that left goes on, both points wait behind it and `g` is 1, although a good part of the answers comes too
 //! late. So a fifth of late requests is a reason to cut, where answers take much longer than the server alone: else it was the wait in line
@@ -192,6 +196,8 @@ pub struct TwoPoint {
     /// Requests that left late and that answers did not make up for, and the limit when the server answered most requests last.
     silence: u32,
     answered: f64,
+    /// The last fall, until answers have made up for it, or the limit was cut for another reason.
+    fall: Option<Fall>,
     /// Numbers that moved the limit last.
     basis: LimitInputs,
     /// What the server has shown that it can do.
@@ -202,6 +208,15 @@ pub struct TwoPoint {
     rules: Rules,
     /// Nanoseconds for which callers wait for an answer; 0 where that is not known.
     patience: f64,
+}
+
+/// A limit that fell because hardly any request was answered.
+#[derive(Clone, Copy, Debug)]
+struct Fall {
+    from: f64,
+    at: Timestamp,
+    /// Quick answers of requests that started since then, less slow ones, since a slot was opened last.
+    quick: i8,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -259,6 +274,7 @@ impl TwoPoint {
             started: false,
             silence: 0,
             answered: 0.0,
+            fall: None,
             basis: LimitInputs::UNKNOWN,
             shown: Shown::NOTHING,
             rest: Rest::Over,

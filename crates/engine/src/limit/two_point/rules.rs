@@ -57,6 +57,8 @@ rules! {
     Pool = "pool",
     /// A request that was refused while slots were free met the limit.
     Refused = "refused",
+    /// After a fall, quick answers open slots one by one.
+    Reopen = "reopen",
     /// Where few requests meet the limit, the limit grows without a probe.
     Room = "room",
     /// After a lull the law rests.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{
-    LimitInputs, Phase, SHORTEST_GAP, Sample, TwoPoint, clamp_to_limit,
+    Fall, LimitInputs, Phase, SHORTEST_GAP, Sample, TwoPoint, clamp_to_limit,
     cohort::nanos_f64,
     point::{Comparison, ERRORS, Point, SOME_DEMAND, Scatter},
     rest::Rest,
@@ -65,6 +65,8 @@ const REFUSED: f64 = 0.05;
 /// A server is silent from so many requests on that left late, less two for each answer: even odds at a third of requests answered, which
 /// is where half of the limit brings more than all of it. With 4 a process that stops is taken for silent; 8 bring less where a knee falls.
 const SILENT: u32 = 6;
+/// So many slow answers count against quick ones at most.
+const MOST_SLOW: i8 = 4;
 /// From this part of requests on that took the last slot, the limit is what holds the server back and may double.
 const DEMAND: f64 = 0.25;
 
@@ -154,8 +156,22 @@ impl TwoPoint {
             if self.silence < SILENT || self.is_delayed {
                 self.answered = self.limit;
             }
+            self.reopen(sample, rtt);
         } else if sample.outcome == Outcome::Cancelled && self.usual > 0.0 && nanos_f64(rtt) >= self.usual {
             self.fall_silent(sample);
+        }
+    }
+
+    /// Opens a slot that a fall closed, for a quick answer.
+    fn reopen(&mut self, sample: &Sample, rtt: Duration) {
+        let Some(fall) = self.fall.as_mut().filter(|fall| sample.start >= fall.at && self.limit < fall.from) else {
+            return;
+        };
+        let step = if self.shown.is_quick(nanos_f64(rtt)) { 1 } else { -1 };
+        fall.quick = (fall.quick + step).max(-MOST_SLOW);
+        if fall.quick > 0 && self.phase == Phase::Watch {
+            fall.quick = 0;
+            self.limit = (self.limit + 1.0).min(fall.from);
         }
     }
 
@@ -191,7 +207,9 @@ impl TwoPoint {
     fn begin_anew(&mut self, factor: f64, now: Timestamp) {
         (self.low, self.started) = (None, false);
         (self.scatters, self.scatter) = (Scatter::NONE, 0.0);
+        let fall = Fall { from: self.answered, at: now, quick: 0 };
         self.cut(factor, now);
+        self.fall = Some(fall).filter(|_| self.rules.has(Rule::Reopen));
     }
 
     /// Does what `decide` says.
@@ -345,6 +363,7 @@ impl TwoPoint {
         self.slow_start = false;
         self.high = None;
         self.gap = SHORTEST_GAP;
+        self.fall = None;
         self.set(self.limit * factor, now);
     }
 }

@@ -206,6 +206,37 @@ fn a_slot_that_is_left_is_not_given_again_while_few_requests_are_answered() {
     assert_eq!(left(TwoPoint { is_delayed: true, ..TwoPoint::new() }, 40, 11, never), 40, "a burst of a delay ago");
 }
 
+/// An answer that takes hardly longer than the server alone says that there is no crowd.
+#[test]
+fn quick_answers_open_what_a_fall_closed() {
+    let opened = |law: TwoPoint, answers: &[Duration]| {
+        let mut server = Server::new(law.max(40));
+        assert!(
+            (0..20).any(|_| server.round(RTT, Outcome::Success) == 40 && server.law.usual > 0.0),
+            "there were answers"
+        );
+        let mut end = |start: Timestamp, rtt: Duration, outcome| {
+            server.law.hear(&Sample { running: 40, ..Sample::new(start, rtt, 40, outcome) });
+            server.law.limit()
+        };
+        let begin = server.now;
+        let fallen = (0..40).map(|_| end(begin, DEADLINE, Outcome::Cancelled)).last();
+        assert_eq!(fallen, Some(5));
+        assert_eq!(end(begin, RTT, Outcome::Success), 5, "it started before the fall");
+        let after = begin.after(DEADLINE);
+        answers.iter().map(|&rtt| end(after, rtt, Outcome::Success)).last().unwrap()
+    };
+    let slow = RTT * 2;
+    assert_eq!(opened(TwoPoint::new(), &[RTT; 3]), 8, "a slot for each");
+    assert_eq!(opened(TwoPoint::new(), &[RTT; 100]), 40, "as many as there were");
+    assert_eq!(opened(TwoPoint::new(), &[slow; 100]), 5, "there is a crowd");
+    assert_eq!(opened(TwoPoint::new(), &[RTT, slow, RTT, RTT, slow, RTT]), 7, "a slow one outweighs a quick one");
+    let [all, enough] =
+        [4, 5].map(|quick| opened(TwoPoint::new(), &[[slow; 100].as_slice(), &[RTT; 5][..quick]].concat()));
+    assert_eq!((all, enough), (5, 6), "four slow ones are all that count");
+    assert_eq!(opened(TwoPoint::new().without("reopen").unwrap(), &[RTT; 100]), 5, "control");
+}
+
 /// What meets the limit for the first time when the server falls is no reason to let more run.
 #[test]
 fn it_does_not_double_where_as_many_requests_take_far_longer() {
