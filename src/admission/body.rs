@@ -129,7 +129,7 @@ impl Guard {
             self.learned = Learned::Alarm(alarm);
         }
         if let Learned::Alarm(alarm) = &mut self.learned
-            && alarm.as_mut().poll(cx).is_ready()
+            && (alarm.is_elapsed() || alarm.as_mut().poll(cx).is_ready())
         {
             self.note_frame();
         }

@@ -1,6 +1,7 @@
 //! Each wait ends in time on the runtime on which its waiter lives, whatever becomes of other runtimes.
 
 use std::{
+    convert::Infallible,
     sync::{
         Arc, Barrier,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -9,13 +10,19 @@ use std::{
     time::Duration,
 };
 
+use bytes::Bytes;
+use futures_util::{FutureExt, stream};
+use http::{Request, Response};
+use http_body::Frame;
+use http_body_util::{BodyExt, StreamBody};
 use metrics::{Counter, Gauge, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit};
 use tokio::{
     runtime::{Builder, Runtime},
     task::yield_now,
     time::{Instant, timeout},
 };
-use tower_admission::{Admission, Clock, Reason, Ticket, limit::Fixed};
+use tower::{Layer, ServiceExt, service_fn};
+use tower_admission::{Admission, AdmissionLayer, Clock, Reason, Ticket, limit::Fixed};
 
 use super::{ms, poll_once};
 
@@ -260,6 +267,24 @@ impl Recorder for Asked {
     fn register_histogram(&self, _: &Key, _: &Metadata<'_>) -> Histogram {
         Histogram::noop()
     }
+}
+
+/// A body that sends nothing has a timer of the runtime that drove it first.
+#[test]
+fn a_body_may_outlive_the_runtime_of_its_timer() {
+    let admission = Admission::builder().patience(ms(20)).build().unwrap();
+    let silent = service_fn(|_: Request<()>| async {
+        Ok::<_, Infallible>(Response::new(StreamBody::new(stream::pending::<Result<Frame<Bytes>, Infallible>>())))
+    });
+    let service = AdmissionLayer::new(&admission).layer(silent);
+    let runtime = runtime();
+    let mut body = runtime.block_on(async { Box::pin(service.oneshot(Request::new(())).await.unwrap().into_body()) });
+    runtime.block_on(async { assert!(body.frame().now_or_never().is_none()) });
+    drop(runtime);
+    assert!(body.frame().now_or_never().is_none());
+    assert_eq!(admission.snapshot().in_flight, 1);
+    drop(body);
+    assert_eq!(admission.snapshot().in_flight, 0);
 }
 
 #[derive(Clone, Debug, Default)]
