@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use tower_admission::{
-    Admission, AdmissionBuilder, Cap, ClassLimits, DrainMode, Labels, Outcome, Rate, Reason, Rules, Ticket, WhenFull,
+    Admission, AdmissionBuilder, Cap, ClassLimits, DrainMode, Labels, Outcome, Permit, Rate, Reason, Rules, Ticket,
+    WhenFull,
     limit::{Aimd, Fixed},
     percent,
 };
@@ -29,6 +30,20 @@ fn a_smaller_limit_evicts_nobody_and_a_larger_one_lets_waiters_in_at_once() {
     drop(poll_once(&mut waiter).unwrap().unwrap());
     drop(running);
     assert_eq!(assert_at_rest(&admission, 4).reloads, 2);
+}
+
+/// Its share is gone as well: what keeps abandoned work within a share would keep it from every slot.
+#[test]
+fn a_waiter_of_a_removed_partition_takes_a_slot_that_is_free_beside_abandoned_work() {
+    let in_a = || Ticket::new().partition("a");
+    let admission = with_limit(4).partition("a", percent(50)).partition("b", percent(50)).build().unwrap();
+    let mut running: Vec<_> = (0..4).map(|_| admission.try_admit(in_a()).unwrap()).collect();
+    let mut waiter = admission.admit(in_a());
+    assert!(poll_once(&mut waiter).is_none());
+    running.drain(..2).for_each(Permit::abandon);
+    admission.reload(with_limit(4).partition("b", percent(100))).unwrap();
+    running.pop();
+    drop(poll_once(&mut waiter).expect("a slot is free").unwrap());
 }
 
 #[test]

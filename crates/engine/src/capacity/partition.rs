@@ -88,11 +88,12 @@ impl Partition {
     }
 
     /// Whether it may use slots that others lend. They come back when requests end. When abandoned work ends is not known, so
-    /// a partition of whose share such work takes more than half has its share and no more.
+    /// a partition of whose share such work takes more than half has its share and no more. One that was removed has none, and only what
+    /// waits there still comes.
     #[inline]
     pub(super) const fn may_borrow(&self) -> bool {
         let half = self.owed / 2;
-        self.abandoned <= if half == 0 { 1 } else { half }
+        self.retired || self.abandoned <= if half == 0 { 1 } else { half }
     }
 
     /// Returns how many slots are free and not lent to others.
