@@ -97,6 +97,10 @@ impl AdmissionBuilder {
     /// process](crate::Cap::local), and [`max_pending`](crate::ClassLimits::max_pending) always is. See [the page on
     /// shared limits](crate::docs::shared_limits).
     ///
+    /// # Panics
+    ///
+    /// Not here: a request that asks a store over the network does, outside of a Tokio runtime with timers. It holds no slot then.
+    ///
     /// ```
     /// use std::sync::Arc;
     /// use tower_admission::{
