@@ -5,14 +5,15 @@
 
 use std::{
     collections::BTreeMap,
+    pin::pin,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
+    task::{Context, Poll, Waker},
     time::Duration,
 };
 
-use futures_util::FutureExt;
 use tower_admission::{
     Clock,
     store::{MemoryStore, Notice, Notices, Store as _},
@@ -306,12 +307,18 @@ impl State {
 
 /// Returns a notice that is there.
 fn next(notices: &mut Notices) -> Option<Notice> {
-    notices.next().now_or_never().flatten()
+    match pin!(notices.next()).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(notice) => notice,
+        Poll::Pending => None,
+    }
 }
 
 /// Returns what a future of the [`MemoryStore`] answers, which never waits.
 pub(super) fn at_once<T>(future: impl Future<Output = T>) -> T {
-    future.now_or_never().unwrap_or_else(|| panic!("the store in memory has waited"))
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(answer) => answer,
+        Poll::Pending => panic!("the store in memory has waited"),
+    }
 }
 
 impl std::fmt::Debug for Network {
