@@ -14,7 +14,7 @@ use bytes::Bytes;
 use futures_util::{FutureExt, stream};
 use http::{Request, Response};
 use http_body::Frame;
-use http_body_util::{BodyExt, StreamBody};
+use http_body_util::{BodyExt, Empty, StreamBody};
 use metrics::{Counter, Gauge, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit};
 use tokio::{
     runtime::{Builder, Runtime},
@@ -273,12 +273,12 @@ impl Recorder for Asked {
 #[test]
 fn a_body_may_outlive_the_runtime_of_its_timer() {
     let admission = Admission::builder().patience(ms(20)).build().unwrap();
-    let silent = service_fn(|_: Request<()>| async {
+    let silent = service_fn(|_: Request<Empty<Bytes>>| async {
         Ok::<_, Infallible>(Response::new(StreamBody::new(stream::pending::<Result<Frame<Bytes>, Infallible>>())))
     });
     let service = AdmissionLayer::new(&admission).layer(silent);
     let runtime = runtime();
-    let mut body = runtime.block_on(async { Box::pin(service.oneshot(Request::new(())).await.unwrap().into_body()) });
+    let mut body = runtime.block_on(async { Box::pin(service.oneshot(Request::default()).await.unwrap().into_body()) });
     runtime.block_on(async { assert!(body.frame().now_or_never().is_none()) });
     drop(runtime);
     assert!(body.frame().now_or_never().is_none());
