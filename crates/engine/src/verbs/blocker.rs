@@ -18,7 +18,8 @@ impl Engine {
     /// Returns the answer to a request that is rejected, with the time after which it is worth coming back.
     pub(super) fn refusal(&mut self, now: Timestamp, partition: PartitionId, label: LabelId, it: &Obstacle) -> Refusal {
         let refusal = self.refusal_for(now, partition, label, it.reason);
-        let Some(full) = &it.rule else { return Refusal { timed_out: it.timed_out, ..refusal } };
+        let bound = it.places.map_or(refusal.bound, |(_, most)| most);
+        let Some(full) = &it.rule else { return Refusal { bound, timed_out: it.timed_out, ..refusal } };
         // At least a nanosecond: zero would mean that there is room now.
         let promised = self.quotas.promise(label, full).map(|at| at.since(now).max(Duration::from_nanos(1)));
         // Room comes when a request that the meter counts ends.
@@ -60,17 +61,12 @@ impl Engine {
             }
         };
         let slots = slots.min(limit);
-        let bound = match reason {
-            Reason::LabelQueueFull => self.quotas.plans().0.max_waiting,
-            Reason::RunCap => self.quotas.plans().0.max_waiting_per_run,
-            _ => slots,
-        };
         let retry_after = self.estimates.retry_after(now, ahead, slots, stall);
         Refusal {
             reason,
             retry_after: retry_after.max(self.capacity.pause_left(now, partition)),
             partition,
-            bound,
+            bound: slots,
             is_promised: false,
             empty: false,
             timed_out: false,
@@ -101,7 +97,7 @@ impl Engine {
         if let Some(full) = &it.rule {
             return self.blocker_of_rule(now, label, full);
         }
-        let limit = self.capacity.limit();
+        let (limit, (taken, places)) = (self.capacity.limit(), it.places.unwrap_or_default());
         match it.reason {
             Reason::Deadline => Blocker::new(BlockingBound::Deadline, 0, 0),
             Reason::Draining => Blocker::new(BlockingBound::Draining, 0, 0),
@@ -110,14 +106,8 @@ impl Engine {
                 let bound = limit.saturating_add(self.queue.plan().queue.unwrap_or(0));
                 Blocker::new(BlockingBound::Gate, self.capacity.running() + self.queue.lengths().in_line, bound)
             }
-            Reason::LabelQueueFull => {
-                let waiting = self.quotas.label(label).waiting;
-                Blocker::new(BlockingBound::MaxWaiting, waiting, self.quotas.plans().0.max_waiting)
-            }
-            Reason::RunCap => {
-                let bound = self.quotas.plans().0.max_waiting_per_run;
-                Blocker::new(BlockingBound::MaxWaitingPerRun, bound, bound)
-            }
+            Reason::LabelQueueFull => Blocker::new(BlockingBound::MaxWaiting, taken, places),
+            Reason::RunCap => Blocker::new(BlockingBound::MaxWaitingPerRun, taken, places),
             Reason::PushedOut | Reason::QueueFull => {
                 Blocker::new(BlockingBound::Queue, self.queue.lengths().in_line, self.room().places)
             }

@@ -38,13 +38,15 @@ pub(super) struct Obstacle {
     pub(super) reason: Reason,
     /// The rule, where it is one.
     pub(super) rule: Option<ExhaustedRule>,
+    /// The places of a label or a run that are taken, and how many there are, where these are the bound.
+    pub(super) places: Option<(usize, usize)>,
     /// Whether the request has waited for as long as it may.
     pub(super) timed_out: bool,
 }
 
 impl Obstacle {
     pub(super) const fn new(reason: Reason) -> Self {
-        Self { reason, rule: None, timed_out: false }
+        Self { reason, rule: None, places: None, timed_out: false }
     }
 
     /// Whether the request met a bound of its own, or one that is no matter of slots: nothing is to be held back for it.
@@ -130,12 +132,14 @@ impl Engine {
             if plan.caps_reject && of_label.rule.cap.is_some_and(|cap| of_label.running >= cap) {
                 return stops(Reason::LabelCap);
             }
+            let taken = |reason, taken, most| Err(Obstacle { places: Some((taken, most)), ..Obstacle::new(reason) });
             if of_label.waiting >= plan.max_waiting {
-                return stops(Reason::LabelQueueFull);
+                return taken(Reason::LabelQueueFull, of_label.waiting, plan.max_waiting);
             }
-            let of_run = |run| self.queue.of_run(self.queue.find_run(subject.namespace, run));
-            if subject.run.is_some_and(|run| of_run(run) >= plan.max_waiting_per_run) {
-                return stops(Reason::RunCap);
+            let (of_run, most) =
+                (|run| self.queue.of_run(self.queue.find_run(subject.namespace, run)), plan.max_waiting_per_run);
+            if subject.run.is_some_and(|run| of_run(run) >= most) {
+                return taken(Reason::RunCap, most, most);
             }
         }
         let at = |stage| Spot { stage, victim: None, claim: Claim::None };
