@@ -33,11 +33,10 @@ impl Capacity {
     pub(crate) const fn levels(&self) -> [usize; Level::COUNT] {
         self.levels
     }
-}
 
-impl Partition {
-    /// Whether it runs no more requests than it may whatever the limit says.
-    pub(crate) const fn is_within_overcommit(&self) -> bool {
-        self.running <= self.overcommit
+    /// Whether a partition runs no more requests than it may whatever the limit says.
+    pub(crate) fn is_within_overcommit(&self, partition: PartitionId) -> bool {
+        let it = &self.partitions[partition.index()];
+        it.running <= it.overcommit
     }
 }

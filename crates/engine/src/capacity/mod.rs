@@ -16,8 +16,11 @@ mod room;
 use std::{sync::Arc, time::Duration};
 
 use self::pacing::Pacing;
-pub(crate) use self::partition::Partition;
-use self::reservations::{Below, Reservations};
+pub(crate) use self::partition::PartitionView;
+use self::{
+    partition::Partition,
+    reservations::{Below, Reservations},
+};
 use crate::{
     Timestamp,
     ids::{Level, PartitionId},
@@ -140,13 +143,14 @@ impl Capacity {
         self.is_full() && !self.overcommits
     }
 
-    pub(crate) fn partition(&self, number: PartitionId) -> &Partition {
-        &self.partitions[number.index()]
+    #[inline(always)]
+    pub(crate) fn partition(&self, number: PartitionId) -> PartitionView<'_> {
+        self.partitions[number.index()].view()
     }
 
     /// Returns all partitions with their numbers, those included that were taken out of the settings.
-    pub(crate) fn partitions(&self) -> impl Iterator<Item = (PartitionId, &Partition)> {
-        PartitionId::all().zip(&self.partitions)
+    pub(crate) fn partitions(&self) -> impl Iterator<Item = (PartitionId, PartitionView<'_>)> {
+        PartitionId::all().zip(self.partitions.iter().map(Partition::view))
     }
 
     pub(crate) const fn len(&self) -> usize {
@@ -265,12 +269,6 @@ impl Capacity {
         let free = self.limit.saturating_sub(self.running + self.withheld_from(it));
         let cap = if it.may_borrow() { it.cap } else { it.cap.min(it.owed) };
         most.min(cap.saturating_sub(it.running)).min(free)
-    }
-
-    /// Returns how many requests of a partition run beyond its bound; all that there may be, where it is out of the settings.
-    pub(crate) fn too_many(&self, partition: PartitionId) -> usize {
-        let it = &self.partitions[partition.index()];
-        if it.retired { usize::MAX } else { it.running.saturating_sub(it.cap) }
     }
 
     /// Takes lent slots back. `has_freed` if any request left; and when the first of those that run entered since.

@@ -11,30 +11,30 @@ use crate::{
 
 #[derive(Debug)]
 pub(crate) struct Partition {
-    pub(crate) plan: PartitionPlan,
+    pub(super) plan: PartitionPlan,
     /// Whether it was taken out of the settings: its new requests go to the default partition, and its running ones
     /// drain.
     pub(super) retired: bool,
     /// Guaranteed slots of the present limit.
-    pub(crate) share: usize,
+    pub(super) share: usize,
     /// Slots below which the partition is owed the next freed one: the share, but never less than 1 for a part above
     /// zero, so that partitions take turns where the limit is smaller than their number.
     pub(super) owed: usize,
     /// Most requests that it ever runs.
-    pub(crate) cap: usize,
+    pub(super) cap: usize,
     /// Requests that it may run whatever the limit says.
     pub(super) overcommit: usize,
     /// Slots of its share that others never use.
     pub(super) withheld: usize,
-    pub(crate) running: usize,
+    pub(super) running: usize,
     /// Slots of requests whose callers left before the answer.
     pub(super) abandoned: usize,
     /// What the waits for slots that it lent are worth.
     pub(super) credit: Credit,
     /// Requests that run besides, because its decisions don't bind.
-    pub(crate) over_limit: usize,
+    pub(super) over_limit: usize,
     /// Time since one of its slots came free.
-    pub(crate) stall: Stall,
+    pub(super) stall: Stall,
 }
 
 impl Partition {
@@ -55,19 +55,11 @@ impl Partition {
         }
     }
 
-    /// Whether it is named by the settings, rather than draining after a reload that took it out of them.
-    pub(crate) const fn is_in_force(&self) -> bool {
-        !self.retired
-    }
-
-    /// Whether it runs less than it is owed, so that the next freed slot is for it.
-    pub(crate) const fn is_owed(&self) -> bool {
-        self.running < self.owed
-    }
-
-    /// Whether it runs as many requests as its hard cap allows.
-    pub(crate) fn is_at_hard_cap(&self) -> bool {
-        self.plan.mode == PartitionMode::HardCap && self.running >= self.cap
+    /// Compiled where it is asked, so that only what is used of it is looked up.
+    #[inline(always)]
+    pub(super) const fn view(&self) -> PartitionView<'_> {
+        let &Self { ref plan, retired, share, owed, cap, running, over_limit, stall, .. } = self;
+        PartitionView { plan, is_in_force: !retired, share, owed, cap, running, over_limit, stall }
     }
 
     /// Takes its part of a new limit.
@@ -101,19 +93,45 @@ impl Partition {
     pub(super) const fn idle_withheld(&self) -> usize {
         self.withheld.saturating_sub(self.running)
     }
+}
+
+/// What others may know of a partition, by value.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PartitionView<'a> {
+    pub(crate) plan: &'a PartitionPlan,
+    /// Whether it is named by the settings, rather than draining after a reload that took it out of them.
+    pub(crate) is_in_force: bool,
+    pub(crate) share: usize,
+    owed: usize,
+    pub(crate) cap: usize,
+    pub(crate) running: usize,
+    pub(crate) over_limit: usize,
+    pub(crate) stall: Stall,
+}
+
+impl PartitionView<'_> {
+    /// Whether it runs less than it is owed, so that the next freed slot is for it.
+    pub(crate) const fn is_owed(self) -> bool {
+        self.running < self.owed
+    }
+
+    /// Whether it runs as many requests as its hard cap allows.
+    pub(crate) fn is_at_hard_cap(self) -> bool {
+        self.plan.mode == PartitionMode::HardCap && self.running >= self.cap
+    }
 
     /// Whether there is something to say about the partition.
-    pub(crate) const fn is_shown(&self) -> bool {
-        !self.retired || self.running + self.over_limit > 0
+    pub(crate) const fn is_shown(self) -> bool {
+        self.is_in_force || self.running + self.over_limit > 0
     }
 
     /// Compares how much of their shares two partitions use.
-    pub(crate) fn compare_use(&self, other: &Self) -> Ordering {
+    pub(crate) fn compare_use(self, other: Self) -> Ordering {
         (self.running as u128 * other.owed as u128).cmp(&(other.running as u128 * self.owed as u128))
     }
 
     /// Returns its share of `places` in line.
-    pub(crate) fn share_of(&self, places: usize) -> usize {
+    pub(crate) fn share_of(self, places: usize) -> usize {
         fraction(places, self.plan.part)
     }
 }

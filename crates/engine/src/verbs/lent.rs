@@ -60,8 +60,9 @@ impl Engine {
     /// out of the settings.
     pub fn too_many(&self, borrower: Borrower, lent: u32) -> u32 {
         let label = self.quotas.label(borrower.label);
-        let of_label = label.running.saturating_sub(label.cap);
-        let too_many = self.capacity.too_many(borrower.partition).max(of_label);
+        let it = self.capacity.partition(borrower.partition);
+        let of_partition = if it.is_in_force { it.running.saturating_sub(it.cap) } else { usize::MAX };
+        let too_many = of_partition.max(label.running.saturating_sub(label.cap));
         u32::try_from(too_many).map_or(lent, |too_many| too_many.min(lent))
     }
 

@@ -26,7 +26,7 @@ impl Engine {
             holder.marks.has(Marks::OVER_LIMIT)
                 || !self.lifecycle.enforces()
                 || self.capacity.running() <= limit
-                || self.capacity.partition(holder.partition).is_within_overcommit(),
+                || self.capacity.is_within_overcommit(holder.partition),
             "more run than the limit allows"
         );
         let throttle = self.quotas.started(holder, count);

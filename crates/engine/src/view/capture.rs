@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use crate::{
     Criticality, Engine, Reason,
+    capacity::PartitionView,
     ids::{ClassId, Key, LabelId, Level, PartitionId},
     plan::Mode,
     tokens::{Slot, Stage, Subject, Waiter},
@@ -49,7 +50,7 @@ impl WorkerDescription {
 impl Engine {
     /// Whether nothing has happened yet that a decision could depend on.
     pub fn is_fresh(&self) -> bool {
-        let unused = |(number, it): (PartitionId, &crate::capacity::Partition)| {
+        let unused = |(number, it): (PartitionId, PartitionView<'_>)| {
             let counts = self.telemetry.counts(number);
             it.running == 0 && counts.admitted + counts.cancelled_waiting + counts.rejected.iter().sum::<u64>() == 0
         };

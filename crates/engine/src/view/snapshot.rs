@@ -4,7 +4,7 @@ use std::{borrow::Cow, collections::BTreeMap, time::Duration};
 
 use super::{HealthSnapshot, LabelSnapshot, LimitSnapshot, RecentSnapshot};
 use crate::{
-    Engine, Histogram, Reason, capacity::Partition, control::ShadowSnapshot, ids::PartitionId, telemetry::Counts,
+    Engine, Histogram, Reason, capacity::PartitionView, control::ShadowSnapshot, ids::PartitionId, telemetry::Counts,
 };
 
 /// The state of a handle at one moment, all of it taken in the same turn.
@@ -253,7 +253,7 @@ impl Engine {
         snapshot
     }
 
-    fn partition_snapshot(&self, number: PartitionId, it: &Partition) -> PartitionSnapshot {
+    fn partition_snapshot(&self, number: PartitionId, it: PartitionView<'_>) -> PartitionSnapshot {
         let (counts, waiters) = (self.telemetry.counts(number), self.queue.lengths_of(number));
         PartitionSnapshot {
             name: it.plan.name.to_string(),

@@ -4,7 +4,7 @@ use std::{cmp::Reverse, collections::BTreeSet, sync::Arc, time::Duration};
 
 use crate::{
     Engine, Reason,
-    capacity::Partition,
+    capacity::PartitionView,
     ids::{ClassId, RuleClassId},
     telemetry::{RejectionKind, named},
 };
@@ -37,9 +37,9 @@ impl Engine {
         if requests < ENOUGH {
             return None;
         }
-        let in_force = || self.capacity.partitions().skip(1).filter(|(_, it)| it.is_in_force());
+        let in_force = || self.capacity.partitions().skip(1).filter(|(_, it)| it.is_in_force);
         let absent = in_force().filter(|&(number, _)| self.telemetry.counts(number).arrived == 0);
-        let mut partitions: Vec<_> = absent.map(|(_, it): (_, &Partition)| Arc::clone(&it.plan.name)).collect();
+        let mut partitions: Vec<_> = absent.map(|(_, it)| Arc::clone(&it.plan.name)).collect();
         partitions.sort_unstable();
         let classes = self.quotas.plans().1.named_classes().filter(|(class, _)| !self.telemetry.has_met(*class));
         let mut throttled = Reason::ALL.into_iter().filter(|it| RejectionKind::of(*it) == RejectionKind::Throttled);
@@ -87,14 +87,14 @@ impl Engine {
     pub fn slow_shares(&self) -> Vec<(Arc<str>, usize, Duration)> {
         let (hold, default_deadline) =
             (self.estimates.mean_hold(), self.queue.plan().default_deadline.unwrap_or(Duration::MAX));
-        let is_slow = |it: &Partition| {
+        let is_slow = |it: PartitionView<'_>| {
             let share = u32::try_from(it.share).unwrap_or(u32::MAX).max(1);
-            it.is_in_force()
+            it.is_in_force
                 && it.plan.part > 0
                 && it.share < self.capacity.limit()
                 && hold * 3 / share > default_deadline
         };
-        let slow = self.capacity.partitions().filter(|(_, it)| is_slow(it));
+        let slow = self.capacity.partitions().filter(|(_, it)| is_slow(*it));
         slow.map(|(_, it)| (Arc::clone(&it.plan.name), it.share, hold)).collect()
     }
 
