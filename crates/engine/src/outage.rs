@@ -28,6 +28,16 @@ pub(crate) struct Outage {
     answered: Option<Timestamp>,
 }
 
+/// What is seen of the store.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct StoreSeen {
+    pub(crate) state: StoreState,
+    /// How long it takes until a store that is back grants again.
+    pub(crate) quiet: Option<Duration>,
+    /// The mean time of its answers, if there were any lately and they are slow.
+    pub(crate) slow: Option<Duration>,
+}
+
 impl Outage {
     /// Notes the state of the store and, if it is down, for how long, if it is quiet, for how long it will be; returns how
     /// that differs from before.
@@ -42,13 +52,12 @@ impl Outage {
         change
     }
 
-    pub(crate) const fn state(&self) -> StoreState {
-        self.state
-    }
-
-    /// Returns how long it takes until a store that is back grants again.
-    pub(crate) fn quiet(&self, now: Timestamp) -> Option<Duration> {
-        (self.state == StoreState::Quiet).then(|| self.since.since(now))
+    /// Returns what is seen of the store.
+    pub(crate) fn seen(&self, now: Timestamp) -> StoreSeen {
+        let quiet = (self.state == StoreState::Quiet).then(|| self.since.since(now));
+        let is_known = self.answered.is_some_and(|at| now.since(at) < LATELY);
+        let slow = (is_known && self.answers_after >= SLOW).then_some(self.answers_after);
+        StoreSeen { state: self.state, quiet, slow }
     }
 
     /// Notes that a request got an answer, or none.
@@ -61,12 +70,6 @@ impl Outage {
         // What was known before a long silence says nothing of now.
         let mean = self.answered.filter(|&at| now.since(at) < LATELY).map(|_| self.answers_after);
         (self.answers_after, self.answered) = (mean.map_or(took, |mean| (mean * 7 + took) / 8), Some(now));
-    }
-
-    /// Returns the mean time of the answers, if there were any lately and they are slow.
-    pub(crate) fn slow(&self, now: Timestamp) -> Option<Duration> {
-        let is_known = self.answered.is_some_and(|at| now.since(at) < LATELY);
-        (is_known && self.answers_after >= SLOW).then_some(self.answers_after)
     }
 
     /// Fail closed: whether rules that fail closed reject, because the store is down or quiet, or gave no answer lately, to any
@@ -87,17 +90,17 @@ mod tests {
         let at = |seconds| Timestamp::ZERO.after(Duration::from_secs(seconds));
         let ms = Duration::from_millis;
         let mut it = Outage::default();
-        assert_eq!(it.slow(at(0)), None, "no answer, no time");
+        assert_eq!(it.seen(at(0)).slow, None, "no answer, no time");
         it.note_time(at(1), ms(2));
         it.note_time(at(1), ms(100));
-        assert_eq!(it.slow(at(1)), None, "a single late answer is none");
+        assert_eq!(it.seen(at(1)).slow, None, "a single late answer is none");
         for _ in 0..20 {
             it.note_time(at(2), ms(100));
         }
-        assert!(it.slow(at(2)).is_some_and(|mean| mean > ms(90)));
-        assert_eq!(it.slow(at(12)), None, "nothing is known any more");
+        assert!(it.seen(at(2)).slow.is_some_and(|mean| mean > ms(90)));
+        assert_eq!(it.seen(at(12)).slow, None, "nothing is known any more");
         it.note_time(at(12), ms(2));
-        assert_eq!(it.slow(at(12)), None, "what was before counts no more");
+        assert_eq!(it.seen(at(12)).slow, None, "what was before counts no more");
     }
 
     #[test]

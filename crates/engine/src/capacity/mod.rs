@@ -55,6 +55,24 @@ pub(crate) struct Capacity {
     levels: [usize; Level::COUNT],
 }
 
+/// What is known of all slots.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Slots {
+    /// Requests that run besides those under the limit, in partitions whose decisions don't bind.
+    pub(crate) over_limit: usize,
+    /// Since when no slot of the limit has come free.
+    pub(crate) stall: Stall,
+    /// Whether as many requests run as the limit allows, or none may start yet.
+    pub(crate) is_full: bool,
+    /// Whether no request of any partition may take a slot.
+    pub(crate) is_closed_to_all: bool,
+    /// Whether no request may start under the limit; and whether the next start of one that may wait is not due yet.
+    pub(crate) is_paused: bool,
+    pub(crate) is_spaced_out: bool,
+    /// The least time from one start to the next; zero where starts are not spread.
+    pub(crate) pacing: Duration,
+}
+
 impl Capacity {
     pub(crate) fn new(plans: Vec<PartitionPlan>, limit: usize) -> Self {
         let mut capacity = Self {
@@ -128,19 +146,14 @@ impl Capacity {
         self.running
     }
 
-    /// Returns how many requests run besides, in partitions whose decisions don't bind.
-    pub(crate) const fn over_limit(&self) -> usize {
-        self.over_limit
-    }
-
-    /// Whether as many requests run as the limit allows, or none may start yet.
-    pub(crate) const fn is_full(&self) -> bool {
-        self.running >= self.limit || self.is_paused() || self.is_spaced_out()
-    }
-
-    /// Whether no request of any partition may take a slot.
-    pub(crate) const fn is_closed_to_all(&self) -> bool {
-        self.is_full() && !self.overcommits
+    /// Returns what is known of all slots. Compiled where it is asked, so that only what is used of it is looked up.
+    #[inline(always)]
+    pub(crate) const fn slots(&self) -> Slots {
+        let &Self { over_limit, stall, pacing, .. } = self;
+        let (is_paused, is_spaced_out) = (self.is_paused(), pacing.is_held());
+        let is_full = self.running >= self.limit || is_paused || is_spaced_out;
+        let is_closed_to_all = is_full && !self.overcommits;
+        Slots { over_limit, stall, is_full, is_closed_to_all, is_paused, is_spaced_out, pacing: pacing.gap() }
     }
 
     #[inline(always)]
@@ -151,10 +164,6 @@ impl Capacity {
     /// Returns all partitions with their numbers, those included that were taken out of the settings.
     pub(crate) fn partitions(&self) -> impl Iterator<Item = (PartitionId, PartitionView<'_>)> {
         PartitionId::all().zip(self.partitions.iter().map(Partition::view))
-    }
-
-    pub(crate) const fn len(&self) -> usize {
-        self.partitions.len()
     }
 
     /// Returns the partition in force for a request: the default one, if its own was taken out of the settings.
@@ -288,11 +297,6 @@ impl Capacity {
     #[inline]
     pub(crate) fn note_freed(&mut self, has_freed: bool, busy_since: Option<Timestamp>) {
         self.stall.settle(has_freed, busy_since);
-    }
-
-    /// Returns since when no slot of the limit has come free.
-    pub(crate) const fn stall(&self) -> Stall {
-        self.stall
     }
 
     /// Notes that the work of more requests goes on although their callers left, or of fewer.

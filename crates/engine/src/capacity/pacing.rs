@@ -24,6 +24,15 @@ pub(super) struct Pacing {
 impl Pacing {
     pub(super) const NONE: Self = Self { gap: 0, due: Timestamp::ZERO, held_until: Timestamp::NEVER };
 
+    pub(super) const fn gap(self) -> Duration {
+        Duration::from_nanos(self.gap)
+    }
+
+    /// Whether the next start is not due yet.
+    pub(super) const fn is_held(self) -> bool {
+        self.held_until.as_nanos() != Timestamp::NEVER.as_nanos()
+    }
+
     /// Counts a start. One that was not due is of a request that may not wait, and doesn't hold back those that do.
     #[inline]
     pub(super) fn started(&mut self, now: Timestamp) {
@@ -44,15 +53,5 @@ impl Capacity {
     /// held back already stays so until it is due: its waiter is woken then.
     pub(crate) fn pace(&mut self, gap: Duration) {
         self.pacing.gap = nanos(gap);
-    }
-
-    /// Returns the least time from one start to the next; zero where starts are not spread.
-    pub(crate) const fn pacing(&self) -> Duration {
-        Duration::from_nanos(self.pacing.gap)
-    }
-
-    /// Whether the next start is not due yet.
-    pub(crate) const fn is_spaced_out(&self) -> bool {
-        self.pacing.held_until.as_nanos() != Timestamp::NEVER.as_nanos()
     }
 }

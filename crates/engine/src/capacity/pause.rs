@@ -12,7 +12,7 @@ impl Capacity {
     }
 
     /// Whether no request may start under the limit.
-    pub(crate) const fn is_paused(&self) -> bool {
+    pub(super) const fn is_paused(&self) -> bool {
         self.paused_until.as_nanos() != Timestamp::NEVER.as_nanos()
     }
 

@@ -7,17 +7,10 @@ use crate::{
     Timestamp,
     ids::{Key, PartitionId},
     plan::{Discipline, Places},
-    tokens::{Ask, Stage, Waiter},
+    tokens::{Stage, Waiter},
 };
 
 impl WaitQueue {
-    /// Returns the deadline that a request has because it came without one.
-    #[inline]
-    pub(crate) fn deadline_for(&self, now: Timestamp, ask: &Ask<'_>) -> Option<Timestamp> {
-        let default_deadline = self.plan.default_deadline.filter(|_| ask.deadline == Timestamp::NEVER)?;
-        Some(now.after(default_deadline))
-    }
-
     /// Notes whether the line is empty.
     #[inline]
     pub(super) fn note_empty(&mut self, now: Timestamp) {

@@ -20,7 +20,7 @@ use self::{labels::Labels, rules::Rules};
 use crate::{
     Timestamp,
     deadlines::Deadlines,
-    ids::{ClassId, LabelId, MeterId, RuleClassId},
+    ids::{ClassId, LabelId, RuleClassId},
     plan::{
         LabelPlan,
         rules::{RulesPlan, WhenFull},
@@ -54,6 +54,8 @@ pub(crate) struct LabelTable {
     pub(crate) known: usize,
     pub(crate) evicted: u64,
     pub(crate) overflowed: u64,
+    /// Labels that run or wait.
+    pub(crate) active: usize,
 }
 
 /// Whether the turns of a label stop, or begin again.
@@ -156,8 +158,8 @@ impl Quotas {
     /// Returns how many labels are known by name, once for each class of rules, and how often a label was forgotten or found no
     /// room.
     pub(crate) const fn table(&self) -> LabelTable {
-        let Labels { evicted, overflowed, .. } = self.labels;
-        LabelTable { known: self.labels.known(), evicted, overflowed }
+        let Labels { evicted, overflowed, active, .. } = self.labels;
+        LabelTable { known: self.labels.known(), evicted, overflowed, active }
     }
 
     /// Returns what a label brings to the queue, and how long a request of it may wait at the gate and in line together, if that is
@@ -166,11 +168,6 @@ impl Quotas {
         let label = self.labels.get(id);
         let flow_tag = FlowTag { weight: label.rule.weight, start: label.start, throttled: label.is_full() };
         (flow_tag, self.labels.plan.wait.filter(|_| self.labels.is_explicit(id)))
-    }
-
-    /// Whether several labels run or wait.
-    pub(crate) const fn are_several_active(&self) -> bool {
-        self.labels.active > 1
     }
 
     /// Whether a label runs less than its fair share of the limit: what it may run where all active labels run as much.
@@ -191,9 +188,11 @@ impl Quotas {
         if self.rules.is_empty() { None } else { self.rules.exhausted(now, self.labels.get(id), which, arrives) }
     }
 
-    /// Promises room in a rate that is full to a request that is refused; returns when it should come back.
-    pub(crate) fn promise(&mut self, id: LabelId, full: &ExhaustedRule) -> Option<Timestamp> {
-        self.rules.promise(self.labels.get_mut(id), full)
+    /// Promises room in a rate that is full to a request that is refused; returns when it should come back, and since when nothing
+    /// ended of what the meter counts that is full.
+    pub(crate) fn promise(&mut self, id: LabelId, full: &ExhaustedRule) -> (Option<Timestamp>, Option<Stall>) {
+        let stall = full.meter.map(|(meter, _)| self.rules.meters.get(meter).stall);
+        (self.rules.promise(self.labels.get_mut(id), full), stall)
     }
 
     /// Returns how much is used of a rule that is full.
@@ -212,11 +211,6 @@ impl Quotas {
         let workers = label.workers.as_ref().filter(|_| self.labels.plan.enforce_workers);
         let slots = workers.map(|it| RuleSnapshot::cap("worker_slots", it.slots, label.running, "workers"));
         self.rules.view(now, label).into_iter().chain(own).chain(slots).collect()
-    }
-
-    /// Returns since when nothing ended of what a meter counts.
-    pub(crate) fn stall(&self, meter: MeterId) -> Stall {
-        self.rules.meters.get(meter).stall
     }
 
     /// Notes that `count` requests of a label take a slot each.

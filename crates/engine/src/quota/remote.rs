@@ -1,22 +1,14 @@
 //! What is known of rules that are counted for all instances, label by label.
 
-use std::sync::Arc;
-
 use super::{Quotas, rules::Remote};
 use crate::{
     Timestamp,
     ids::LabelId,
     plan::rules::WhenFull,
-    tokens::{Counted, ExhaustedRule, SharedRules},
+    tokens::{Counted, ExhaustedRule},
 };
 
 impl Quotas {
-    /// Returns the rules that requests of a label have to ask for before they run.
-    #[inline]
-    pub(crate) fn remote_rules(&self, id: LabelId) -> Option<&Arc<SharedRules>> {
-        if self.rules.are_shared { self.label(id).remote.map(|it| &it.rules) } else { None }
-    }
-
     /// Notes that a request of a label was told that a shared rule has no room, until a time if that is known, and whether the
     /// request `waits` for it. Returns the rule, unless the rules were replaced meanwhile: nothing is known of the present ones
     /// then, and the label asks for them anew.

@@ -16,7 +16,7 @@ impl Engine {
         for partition in self.capacity.numbers() {
             let has_next = || self.queue.next(|it| it == partition, |_| false, |_, _| Ordering::Equal).is_some();
             let stuck = self.is_served(partition) && has_next();
-            let must_wait = self.capacity.is_spaced_out() || !self.lifecycle.enforces();
+            let must_wait = self.capacity.slots().is_spaced_out || !self.lifecycle.enforces();
             assert!(!stuck || must_wait, "a free slot and a waiter that may take it coexist");
         }
         assert!(
@@ -41,7 +41,7 @@ impl Engine {
             let waiting = standing().filter(|(_, waiter)| waiter.label == id).count();
             assert_eq!(self.quotas.label(id).waiting, waiting, "a label's waiters are counted");
         }
-        assert_eq!(self.capacity.over_limit(), self.quotas.over_limit(), "what runs over the limit has a label");
+        assert_eq!(self.capacity.slots().over_limit, self.quotas.over_limit(), "what runs over the limit has a label");
         self.check_holders(&live);
         self.check_counts();
     }
@@ -64,7 +64,7 @@ impl Engine {
         let granted = live.iter().filter(|(_, waiter)| matches!(waiter.stage, Stage::Granted { .. }));
         let mut holders: Vec<Holder> = granted.map(|(_, it)| it.holder()).collect();
         let by_label: usize = self.quotas.ids().map(|id| self.quotas.label(id).running).sum();
-        let all = self.capacity.running() + self.capacity.over_limit();
+        let all = self.capacity.running() + self.capacity.slots().over_limit;
         assert_eq!(all, by_label, "running requests have a label");
         if self.slot_ttl.time_to_live().is_some() {
             holders.extend(self.slot_ttl.holders());

@@ -222,7 +222,7 @@ fn whatever_comes_in_whatever_order_nothing_is_lost_and_nothing_is_left() {
         for _ in 0..250 {
             scene.step();
             let engine = &scene.engine;
-            outside += usize::from(engine.capacity.over_limit() > 0);
+            outside += usize::from(engine.capacity.slots().over_limit > 0);
             beyond += engine.quotas.ids().filter(|&id| engine.quotas.marks(id).1 > 0).count();
             let marks = engine.quotas.ids().map(|id| engine.quotas.marks(id));
             waited += marks.filter(|(beyond, running, _)| beyond > running).count();

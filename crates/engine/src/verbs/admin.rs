@@ -59,7 +59,7 @@ impl Engine {
     /// Whether the handle drains and no request is left.
     pub const fn is_drained(&self) -> bool {
         self.lifecycle.is_draining()
-            && self.capacity.running() + self.capacity.over_limit() == 0
+            && self.capacity.running() + self.capacity.slots().over_limit == 0
             && self.queue.is_empty()
     }
 
@@ -71,7 +71,7 @@ impl Engine {
     /// Takes note of the state of the store and, if it is down, for how long, if it is quiet, for how long it will be; returns
     /// how that differs from before. The engine asks no store itself.
     pub fn tell_store(&mut self, now: Timestamp, to: StoreState, lasts: Duration) -> Option<StoreChange> {
-        if self.outage.state() == to {
+        if self.outage.seen(now).state == to {
             return None;
         }
         let now = self.advance(now);
@@ -93,7 +93,7 @@ impl Engine {
     /// Returns how many partitions there would be with these settings, those included that are gone.
     pub fn partitions_with(&self, plan: &Plan) -> usize {
         let known = |it: &&PartitionPlan| self.capacity.partitions().any(|(_, known)| known.plan.name == it.name);
-        self.capacity.len() + plan.partitions.iter().filter(|it| !known(it)).count()
+        self.capacity.partitions().count() + plan.partitions.iter().filter(|it| !known(it)).count()
     }
 
     /// Takes new settings. Returns the names of the partitions that are new, in the order of their numbers.
@@ -102,12 +102,11 @@ impl Engine {
         let queue = plan.queue();
         let Plan { law, shadow, time_one_in, partitions, labels, rules, time_to_live, journal, .. } = plan;
         let from = short(self.capacity.limit());
-        self.controller.replace(law, shadow);
-        self.controller.note_settings(time_one_in, queue.default_deadline);
+        self.controller.replace(law, shadow, (time_one_in, queue.default_deadline));
         let added = self.capacity.replace(partitions);
         self.refit();
         self.capacity.resize(self.controller.limit());
-        self.queue.replace(self.capacity.len(), queue);
+        self.queue.replace(self.capacity.partitions().count(), queue);
         self.slot_ttl.replace(time_to_live);
         let controller = &mut self.controller;
         self.quotas.replace(now, labels, rules, |name| controller.class(name));
@@ -115,7 +114,7 @@ impl Engine {
             self.queue.weigh(label, self.quotas.label(label).rule.weight);
             self.queue.throttle(label, self.quotas.label(label).is_full);
         }
-        self.telemetry.replace(self.capacity.len(), journal);
+        self.telemetry.replace(self.capacity.partitions().count(), journal);
         self.open_label_metrics();
         self.find_extras();
         self.note_change(now, ChangeEvent::Reload { from });

@@ -23,10 +23,10 @@ impl Engine {
     fn come<const MAY_WAIT: bool>(&mut self, now: Timestamp, ask: &Ask<'_>) -> Arrival {
         let now = self.advance(now);
         let partition = self.capacity.in_force(ask.partition);
-        match self.queue.deadline_for(now, ask) {
+        match self.queue.plan().default_deadline.filter(|_| ask.deadline == Timestamp::NEVER) {
             None if partition == ask.partition => self.come_in_force::<MAY_WAIT>(now, ask),
-            deadline => {
-                let deadline = deadline.unwrap_or(ask.deadline);
+            default => {
+                let deadline = default.map_or(ask.deadline, |default| now.after(default));
                 self.come_changed::<MAY_WAIT>(now, &Ask { partition, deadline, ..*ask })
             }
         }

@@ -20,12 +20,12 @@ impl Engine {
         let refusal = self.refusal_for(now, partition, label, it.reason);
         let bound = it.places.map_or(refusal.bound, |(_, most)| most);
         let Some(full) = &it.rule else { return Refusal { bound, timed_out: it.timed_out, ..refusal } };
+        let (promised, stall) = self.quotas.promise(label, full);
         // At least a nanosecond: zero would mean that there is room now.
-        let promised = self.quotas.promise(label, full).map(|at| at.since(now).max(Duration::from_nanos(1)));
+        let promised = promised.map(|at| at.since(now).max(Duration::from_nanos(1)));
         // Room comes when a request that the meter counts ends.
-        let by_meter = full.meter.filter(|_| full.until.is_none());
-        let by_meter =
-            by_meter.map(|(meter, _)| self.estimates.retry_after(now, 1, full.bound, self.quotas.stall(meter)));
+        let by_meter = stall.filter(|_| full.until.is_none());
+        let by_meter = by_meter.map(|stall| self.estimates.retry_after(now, 1, full.bound, stall));
         Refusal {
             retry_after: promised.or(by_meter).unwrap_or(refusal.retry_after),
             is_promised: promised.is_some(),
@@ -57,7 +57,7 @@ impl Engine {
             }
             _ => {
                 let inside = running + self.queue.lengths().all();
-                (inside.saturating_sub(limit) + 1, limit, self.capacity.stall())
+                (inside.saturating_sub(limit) + 1, limit, self.capacity.slots().stall)
             }
         };
         let slots = slots.min(limit);
@@ -78,7 +78,7 @@ impl Engine {
     /// met.
     pub(super) fn refusal_too_late(&self, now: Timestamp, ask: &Ask<'_>, label: LabelId) -> Refusal {
         let wait = self.expected_wait(now, ask, label).unwrap_or_default();
-        let wait = wait.max(self.estimates.stalled(now, self.capacity.stall()).unwrap_or_default());
+        let wait = wait.max(self.estimates.stalled(now, self.capacity.slots().stall).unwrap_or_default());
         let refusal = self.refusal_for(now, ask.partition, label, Reason::Deadline);
         match wait.checked_sub(ask.deadline.since(now)) {
             Some(missing) if ask.deadline > now => Refusal { retry_after: missing, ..refusal },
@@ -139,7 +139,7 @@ impl Engine {
         } else if it.is_at_hard_cap() {
             Blocker::new(BlockingBound::Partition, it.running, it.cap)
         } else {
-            let by = if self.capacity.is_full() { BlockingBound::Limit } else { BlockingBound::Reserved };
+            let by = if self.capacity.slots().is_full { BlockingBound::Limit } else { BlockingBound::Reserved };
             Blocker::new(by, self.capacity.running(), self.capacity.limit())
         }
     }

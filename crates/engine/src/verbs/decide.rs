@@ -96,7 +96,7 @@ impl Engine {
         let rule = if is_late { None } else { self.blocking_rule(now, label) };
         if !is_late && rule.is_none() {
             let waits_for_its_start =
-                may_wait && self.capacity.is_spaced_out() && enforces && !self.lets_all_through(ask.partition);
+                may_wait && self.capacity.slots().is_spaced_out && enforces && !self.lets_all_through(ask.partition);
             if !waits_for_its_start && self.may_run(ask, label) {
                 return Decision::Run { over_limit: false };
             }

@@ -19,13 +19,13 @@ impl Engine {
             && self.queue.is_empty()
             && self.notices.is_empty()
             && !self.capacity.has_reserved()
-            && self.capacity.pacing().is_zero()
+            && self.capacity.slots().pacing.is_zero()
             && self.capacity.running().saturating_mul(4) <= self.capacity.limit().saturating_mul(3)
     }
 
     /// Whether no request may start under the limit before a time, or only one after the other.
     pub const fn is_paused(&self) -> bool {
-        self.capacity.is_paused() || !self.capacity.pacing().is_zero()
+        self.capacity.slots().is_paused || !self.capacity.slots().pacing.is_zero()
     }
 
     /// Returns the limit.
@@ -110,7 +110,7 @@ impl Engine {
         let partition = self.capacity.in_force(partition);
         self.tell(self.now, Event::RejectedUnlisted { partition, reason, count });
         if count > 0 {
-            self.controller.rejected(reason, self.capacity.is_full());
+            self.controller.rejected(reason, self.capacity.slots().is_full);
         }
     }
 

@@ -88,7 +88,7 @@ impl Engine {
     pub(super) fn claim_of(&self, now: Timestamp, ask: &Ask<'_>, label: LabelId) -> Option<Claim> {
         let one = self.quotas.label(label);
         let is_label_free = one.running + one.waiting < one.cap && self.exhausted_rule(now, label).is_none();
-        let is_next = self.capacity.may_run(ask.partition, Ask::COST) && !self.capacity.is_spaced_out();
+        let is_next = self.capacity.may_run(ask.partition, Ask::COST) && !self.capacity.slots().is_spaced_out;
         if !is_label_free || is_next {
             return None;
         }
@@ -123,7 +123,7 @@ impl Engine {
     /// Whether [`finish`](Self::finish) needs the exact time. On a server that has room there is no waiter to serve and
     /// nothing to measure, and reading a clock costs more than the rest of the call.
     pub const fn is_saturated(&self) -> bool {
-        self.capacity.is_full() || !self.queue.is_empty()
+        self.capacity.slots().is_full || !self.queue.is_empty()
     }
 
     /// Whether a partition may take a slot now, because it has room or because its decisions don't bind.
@@ -146,7 +146,8 @@ impl Engine {
     /// Returns the rules that requests of a label have to ask for before they run.
     #[inline]
     pub(super) fn needs_remote(&self, label: LabelId) -> Option<Arc<SharedRules>> {
-        if self.lifecycle.enforces() { self.quotas.remote_rules(label).map(Arc::clone) } else { None }
+        let may_share = self.quotas.has_rules().shared && self.lifecycle.enforces();
+        if may_share { self.quotas.label(label).remote.map(|it| Arc::clone(&it.rules)) } else { None }
     }
 
     /// Returns the reference of a request that has just come, with its run.

@@ -60,9 +60,9 @@ impl Engine {
         let key = place.key();
         let label = self.give_up(now, key);
         self.note_answer(now, label, false);
-        let fails_fast = self.quotas.label(label).pending.is_some();
-        let reason = if fails_fast { Reason::PendingUnavailable } else { Reason::StoreUnavailable };
-        let closes = self.quotas.remote_rules(label).and_then(|rules| rules.closes());
+        let one = self.quotas.label(label);
+        let reason = if one.pending.is_some() { Reason::PendingUnavailable } else { Reason::StoreUnavailable };
+        let closes = one.remote.and_then(|it| it.rules.closes());
         // The other waiters learn it themselves, one after the other.
         let refusal = self.leave_rejected(now, key, &Obstacle::new(reason));
         let retry_after = retry_after.unwrap_or(refusal.retry_after);

@@ -122,7 +122,7 @@ impl Engine {
     /// Whether a label is below its fair share; `None` where requests may wait.
     fn is_label_below(&self, label: LabelId) -> Option<bool> {
         let none_waits = self.room().places == 0;
-        none_waits.then(|| self.quotas.are_several_active() && self.is_below_fair_share(label))
+        none_waits.then(|| self.quotas.table().active > 1 && self.is_below_fair_share(label))
     }
 
     /// Whether [`reserve`](Self::reserve) would hold anything back.

@@ -62,7 +62,7 @@ impl Engine {
         found.stuck_slots = stuck_slots;
         let stuck = are_most_stuck.then(|| holders.iter().map(Holder::requests).collect::<Vec<_>>().join(" and "));
         found.advice = advice(health, &found, whole, stuck, in_line.as_ref(), holders.first());
-        let store_after = self.outage.slow(self.now).unwrap_or_default().as_secs_f64();
+        let store_after = self.outage.seen(self.now).slow.unwrap_or_default().as_secs_f64();
         found.headline = match health {
             Health::StoreSlow => {
                 let after = text::seconds(store_after);
@@ -70,7 +70,7 @@ impl Engine {
                 format!("store slow: requests under shared rules wait {after} for its answers{rate}")
             }
             Health::StoreQuiet => {
-                let after = text::seconds(self.outage.quiet(self.now).unwrap_or_default().as_secs_f64());
+                let after = text::seconds(self.outage.seen(self.now).quiet.unwrap_or_default().as_secs_f64());
                 format!("store quiet: it is back; grants begin in {after}{}", without_store(&found, whole))
             }
             Health::Abandoned => {

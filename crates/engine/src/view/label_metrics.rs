@@ -64,7 +64,7 @@ impl Engine {
             self.telemetry.label_metrics().filter(|metrics| !metrics.is_shared).filter_map(|metrics| metrics.entry);
         let without = RuleClassId::all().take(self.quotas.plans().1.classes.len());
         let without = without.filter_map(|class| self.quotas.find(class, &Subject::NOBODY));
-        let all = (self.capacity.running() + self.capacity.over_limit(), self.queue.lengths().all());
+        let all = (self.capacity.running() + self.capacity.slots().over_limit, self.queue.lengths().all());
         own.chain(without).chain([LabelId::DEFAULT]).fold(all, |(running, waiting), id| {
             let label = self.quotas.label(id);
             (running.saturating_sub(label.running), waiting.saturating_sub(label.waiting))

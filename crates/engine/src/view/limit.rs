@@ -102,7 +102,7 @@ impl Engine {
         };
         let state = match (law.present_phase(), at_bound, lately) {
             _ if is_fixed => "fixed",
-            _ if self.capacity.is_paused() => "paused",
+            _ if self.capacity.slots().is_paused => "paused",
             (Phase::Resuming, ..) => "resuming",
             (Phase::Probing, ..) => "probing",
             (Phase::Idle, ..) => "too_little_load",
@@ -123,7 +123,7 @@ impl Engine {
             reference_seconds: inputs.reference_seconds(),
             rtt_seconds: inputs.rtt_seconds(),
             ratio: inputs.ratio_if_known(),
-            pacing_seconds: Some(self.capacity.pacing().as_secs_f64()).filter(|&gap| gap > 0.0),
+            pacing_seconds: Some(self.capacity.slots().pacing.as_secs_f64()).filter(|&gap| gap > 0.0),
             last_move: last_move.map(|it| LimitMove {
                 at_seconds: it.at.since(Timestamp::ZERO).as_secs_f64(),
                 ago_seconds: self.now.since(it.at).as_secs_f64(),

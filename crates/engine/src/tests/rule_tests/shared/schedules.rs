@@ -196,7 +196,7 @@ impl World {
         let counted = self.slots.iter().filter(|slot| slot.is_counted()).count();
         let snapshot = engine.snapshot();
         assert_eq!(
-            engine.capacity.running() + engine.capacity.over_limit(),
+            engine.capacity.running() + engine.capacity.slots().over_limit,
             counted + granted,
             "a slot is held by who runs or asks"
         );
