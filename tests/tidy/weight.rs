@@ -19,9 +19,9 @@ use super::{
 
 /// What is counted, the most there may be, and where it should go.
 const CEILINGS: &[(&str, usize, usize)] = &[
-    ("lines of Rust, whole repository", 134_647, 92_000),
-    ("lines without tests, library", 48_258, 35_000),
-    ("lines without tests, engine but what it tells of itself", 15_029, 14_000),
+    ("lines of Rust, whole repository", 134_780, 92_000),
+    ("lines without tests, library", 48_311, 35_000),
+    ("lines without tests, engine but what it tells of itself", 15_080, 14_000),
     ("entries at the top level, not hidden", 11, 11),
     ("calls of `capacity.take`", 1, 1),
     ("functions in the verbs of the engine", 156, 120),
