@@ -89,12 +89,10 @@ fn note_patience(law: &mut dyn LimitAlgorithm, patience: Option<Duration>) {
 }
 
 impl Controller {
-    pub(crate) fn new(
-        law: Box<dyn LimitAlgorithm>,
-        shadow: Option<Box<dyn LimitAlgorithm>>,
-        asked: (Option<NonZeroU32>, Option<Duration>),
-    ) -> Self {
-        let mut controller = Self {
+    pub(crate) fn new(law: Box<dyn LimitAlgorithm>, shadow: Option<Box<dyn LimitAlgorithm>>) -> Self {
+        let mut shadow_law = ShadowLaw::default();
+        shadow_law.replace(shadow);
+        Self {
             learns_hold_times: law.learns_hold_times(),
             law,
             one_in: None,
@@ -104,29 +102,21 @@ impl Controller {
             outlasting: 0,
             refused: false,
             pauses: Pauses::default(),
-            shadow: ShadowLaw::default(),
+            shadow: shadow_law,
             rtts: RttByClass::default(),
-        };
-        controller.shadow.replace(shadow);
-        controller.note_settings(asked);
-        controller
+        }
     }
 
     /// Notes one in how many requests the settings ask to be timed while all is quiet, and how long callers wait for an answer,
     /// if that is known.
-    fn note_settings(&mut self, (one_in, patience): (Option<NonZeroU32>, Option<Duration>)) {
+    pub(crate) fn note_settings(&mut self, one_in: Option<NonZeroU32>, patience: Option<Duration>) {
         self.one_in = one_in;
         self.shadow.note_patience(patience);
         note_patience(&mut *self.law, patience);
     }
 
-    /// Takes new laws, and what the settings ask for besides. A law of the same kind as the last one goes on from the state of that.
-    pub(crate) fn replace(
-        &mut self,
-        mut law: Box<dyn LimitAlgorithm>,
-        shadow: Option<Box<dyn LimitAlgorithm>>,
-        asked: (Option<NonZeroU32>, Option<Duration>),
-    ) {
+    /// Takes new laws. A law of the same kind as the last one goes on from the state of that.
+    pub(crate) fn replace(&mut self, mut law: Box<dyn LimitAlgorithm>, shadow: Option<Box<dyn LimitAlgorithm>>) {
         if law.kind() == self.law.kind() {
             law.adopt(self.law.limit());
         }
@@ -135,7 +125,6 @@ impl Controller {
         self.learns_hold_times = law.learns_hold_times();
         self.law = law;
         self.shadow.replace(shadow);
-        self.note_settings(asked);
     }
 
     /// Returns the limit: at least 1, whatever the law says.
@@ -327,7 +316,7 @@ mod tests {
 
     #[test]
     fn the_limit_is_at_least_one_and_outlives_a_panic() {
-        let mut control = Controller::new(Box::new(Says(0)), None, (None, None));
+        let mut control = Controller::new(Box::new(Says(0)), None);
         assert_eq!(control.limit(), 1);
         let sample = |in_flight| {
             let (start, end) = (Timestamp::ZERO, Timestamp::ZERO.after(Duration::from_millis(1)));
@@ -342,9 +331,9 @@ mod tests {
             assert_eq!(limit, expected);
         }
         assert_eq!(control.panics(), 2);
-        control.note_settings((None, Some(Duration::from_secs(1))));
+        control.note_settings(None, Some(Duration::from_secs(1)));
         assert_eq!(control.limit(), 1, "a panic here does no harm either");
-        control.replace(Box::new(Fixed::new(5)), None, (None, None));
+        control.replace(Box::new(Fixed::new(5)), None);
         assert_eq!(control.limit(), 5);
     }
 }

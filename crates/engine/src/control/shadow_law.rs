@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn as_many_are_timed_as_the_shadow_law_needs() {
-        let with = |shadow| Controller::new(Box::new(Fixed::new(9)), shadow, (None, None)).time_one_in();
+        let with = |shadow| Controller::new(Box::new(Fixed::new(9)), shadow).time_one_in();
         let shadow = |law: Box<dyn LimitAlgorithm>| with(Some(law));
         assert_eq!((with(None), shadow(Box::new(Fixed::new(5))), shadow(Box::<TwoPoint>::default())), (8, 8, 1));
     }
