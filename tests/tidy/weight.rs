@@ -19,16 +19,16 @@ use super::{
 
 /// What is counted, the most there may be, and where it should go.
 const CEILINGS: &[(&str, usize, usize)] = &[
-    ("lines of Rust, whole repository", 134_780, 92_000),
-    ("lines without tests, library", 48_311, 35_000),
-    ("lines without tests, engine but what it tells of itself", 15_080, 14_000),
+    ("lines of Rust, whole repository", 134_772, 92_000),
+    ("lines without tests, library", 48_302, 35_000),
+    ("lines without tests, engine but what it tells of itself", 15_071, 14_000),
     ("entries at the top level, not hidden", 11, 11),
     ("calls of `capacity.take`", 1, 1),
     ("functions in the verbs of the engine", 156, 120),
     ("methods of telemetry that verbs call", 4, 1),
-    ("methods of rooms for others", 197, 110),
-    ("methods of the widest room", 42, 25),
-    ("references to inner objects that rooms hand out", 5, 0),
+    ("methods of rooms for others", 183, 110),
+    ("methods of the widest room", 39, 25),
+    ("references to inner objects that rooms hand out", 3, 0),
     ("names of fields in the snapshot and again on the wire", 29, 0),
     ("public types", 197, 190),
     ("files with an `impl TwoPoint`", 2, 1),
