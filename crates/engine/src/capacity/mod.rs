@@ -62,10 +62,6 @@ pub(crate) struct Slots {
     pub(crate) over_limit: usize,
     /// Since when no slot of the limit has come free.
     pub(crate) stall: Stall,
-    /// Whether as many requests run as the limit allows, or none may start yet.
-    pub(crate) is_full: bool,
-    /// Whether no request of any partition may take a slot.
-    pub(crate) is_closed_to_all: bool,
     /// Whether no request may start under the limit; and whether the next start of one that may wait is not due yet.
     pub(crate) is_paused: bool,
     pub(crate) is_spaced_out: bool,
@@ -146,14 +142,22 @@ impl Capacity {
         self.running
     }
 
-    /// Returns what is known of all slots. Compiled where it is asked, so that only what is used of it is looked up.
+    /// Whether as many requests run as the limit allows, or none may start yet.
+    pub(crate) const fn is_full(&self) -> bool {
+        self.running >= self.limit || self.is_paused() || self.pacing.is_held()
+    }
+
+    /// Whether no request of any partition may take a slot.
+    pub(crate) const fn is_closed_to_all(&self) -> bool {
+        self.is_full() && !self.overcommits
+    }
+
+    /// Returns what else is known of all slots. Compiled where it is asked, so that only what is used of it is looked up.
     #[inline(always)]
     pub(crate) const fn slots(&self) -> Slots {
         let &Self { over_limit, stall, pacing, .. } = self;
         let (is_paused, is_spaced_out) = (self.is_paused(), pacing.is_held());
-        let is_full = self.running >= self.limit || is_paused || is_spaced_out;
-        let is_closed_to_all = is_full && !self.overcommits;
-        Slots { over_limit, stall, is_full, is_closed_to_all, is_paused, is_spaced_out, pacing: pacing.gap() }
+        Slots { over_limit, stall, is_paused, is_spaced_out, pacing: Duration::from_nanos(pacing.gap) }
     }
 
     #[inline(always)]

@@ -14,7 +14,7 @@ const CREDIT: Duration = Duration::from_millis(2);
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pacing {
     /// Least time from one start to the next, in nanoseconds.
-    gap: u64,
+    pub(super) gap: u64,
     /// When the next start is due.
     due: Timestamp,
     /// Time before which none happens; `NEVER` where one may.
@@ -23,10 +23,6 @@ pub(super) struct Pacing {
 
 impl Pacing {
     pub(super) const NONE: Self = Self { gap: 0, due: Timestamp::ZERO, held_until: Timestamp::NEVER };
-
-    pub(super) const fn gap(self) -> Duration {
-        Duration::from_nanos(self.gap)
-    }
 
     /// Whether the next start is not due yet.
     pub(super) const fn is_held(self) -> bool {

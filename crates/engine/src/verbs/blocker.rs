@@ -139,7 +139,7 @@ impl Engine {
         } else if it.is_at_hard_cap() {
             Blocker::new(BlockingBound::Partition, it.running, it.cap)
         } else {
-            let by = if self.capacity.slots().is_full { BlockingBound::Limit } else { BlockingBound::Reserved };
+            let by = if self.capacity.is_full() { BlockingBound::Limit } else { BlockingBound::Reserved };
             Blocker::new(by, self.capacity.running(), self.capacity.limit())
         }
     }

@@ -21,7 +21,7 @@ impl Engine {
             loop {
                 if let Some((key, passes_over)) = self.next_to_run() {
                     self.take_turn(now, key, passes_over);
-                } else if !self.capacity.slots().is_closed_to_all
+                } else if !self.capacity.is_closed_to_all()
                     && let Some(label) = self.quotas.take_freed(now)
                 {
                     // The next label that waits at a rule has its turns, since the rule has room now.
@@ -77,7 +77,7 @@ impl Engine {
         if !self.lifecycle.enforces() {
             return self.queue.anyone().map(|key| (key, false));
         }
-        if self.capacity.slots().is_closed_to_all || self.capacity.slots().is_spaced_out {
+        if self.capacity.is_closed_to_all() || self.capacity.slots().is_spaced_out {
             return None;
         }
         self.queue.next(

@@ -110,7 +110,7 @@ impl Engine {
         let partition = self.capacity.in_force(partition);
         self.tell(self.now, Event::RejectedUnlisted { partition, reason, count });
         if count > 0 {
-            self.controller.rejected(reason, self.capacity.slots().is_full);
+            self.controller.rejected(reason, self.capacity.is_full());
         }
     }
 

@@ -45,6 +45,6 @@ impl Engine {
         let blocker = self.if_noted(|engine| engine.blocker(now, request.partition, request.label, obstacle));
         let Obstacle { reason, timed_out, .. } = *obstacle;
         self.record(now, request, Decided::Rejected { reason, blocker, timed_out });
-        self.controller.rejected(reason, self.capacity.slots().is_full);
+        self.controller.rejected(reason, self.capacity.is_full());
     }
 }

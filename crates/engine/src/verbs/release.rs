@@ -170,7 +170,7 @@ impl Engine {
             is_store_gone: self.quotas.has_rules().shared && outage.is_gone(now, None),
             is_store_quiet: self.quotas.has_rules().shared && outage.seen(now).quiet.is_some(),
             is_store_slow: self.quotas.has_rules().shared && outage.seen(now).slow.is_some(),
-            is_busy: capacity.slots().is_full || !queue.is_empty(),
+            is_busy: capacity.is_full() || !queue.is_empty(),
             is_line_long: queue.lengths().all() >= capacity.limit().max(1),
             is_stuck,
         };

@@ -157,7 +157,7 @@ impl Engine {
             return blocked("partition", it.running, it.cap, then);
         }
         let (used, bound) = (self.capacity.running(), self.capacity.limit());
-        if self.capacity.slots().is_full {
+        if self.capacity.is_full() {
             return blocked("limit", used, bound, then);
         }
         blocked("reserved", used, bound, then).map(|it| BlockedBy { reserved: self.capacity.reserved(), ..it })
