@@ -36,11 +36,12 @@ impl Server {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("redis-{}-{number}", std::process::id()));
-        fs::create_dir_all(&folder).unwrap();
         let args: Vec<_> = args.iter().map(|&arg| arg.to_owned()).collect();
-        // Somebody else may take the port between its choice and its use.
+        // Another process may take the port between its choice and its use, or that of the bus of a cluster.
         for _ in 0..5 {
             let port = free_port();
+            // A server that did not come up has taken its folder with it.
+            fs::create_dir_all(&folder).unwrap();
             let mut server =
                 Self { child: spawn(port, &folder, &args), port, folder: folder.clone(), args: args.clone() };
             if server.is_up().await {
