@@ -99,7 +99,7 @@ impl AdmissionBuilder {
     ///
     /// # Panics
     ///
-    /// Not here: a request that asks a store over the network does, outside of a Tokio runtime with timers. It holds no slot then.
+    /// Never itself. A request that asks a store over the network panics outside of a Tokio runtime with timers.
     ///
     /// ```
     /// use std::sync::Arc;

@@ -38,7 +38,7 @@ const ANSWERED: f64 = 0.9;
 const DELAYED: f64 = 2.0;
 /// Answers that take so many times as long as the server alone takes are slow. From 2 to 5 the law does as well.
 const SLOW: f64 = 3.0;
-/// Answers that take at most so many times as long as the server alone takes are quick. With 1.5 the law loses 0.2 points after trouble.
+/// Answers that take at most so many times as long as the server alone takes are quick. With 1.5 the law lost 0.17 ± 0.14 points after trouble.
 const QUICK: f64 = 1.25;
 /// Part of the highest throughput of late below which the server itself became slower.
 const UNHURT: f64 = 0.6;
