@@ -19,19 +19,22 @@ enum Phase {
     Draining { serves_waiting: bool },
 }
 
-impl Lifecycle {
-    pub(crate) const fn mode(&self) -> Mode {
-        self.mode
-    }
+/// What is known of the handle besides whether decisions bind, and whether it drains.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Standing {
+    pub(crate) mode: Mode,
+    /// Whether requests are neither decided nor counted. No mode reopens a handle that drains.
+    pub(crate) is_off: bool,
+    /// Whether each request is to take a turn, since its answer tells its client to go elsewhere.
+    pub(crate) is_leaving: bool,
+    /// Whether requests that would wait are rejected, since the handle drains and does not serve them.
+    pub(crate) rejects_waiting: bool,
+}
 
+impl Lifecycle {
     /// Whether decisions bind.
     pub(crate) const fn enforces(&self) -> bool {
         matches!(self.mode, Mode::Enforce)
-    }
-
-    /// Whether requests are neither decided nor counted. No mode reopens a handle that drains.
-    pub(crate) const fn is_off(&self) -> bool {
-        matches!(self.mode, Mode::Off) && !self.is_draining()
     }
 
     /// Whether no request is admitted any more.
@@ -39,19 +42,18 @@ impl Lifecycle {
         matches!(self.phase, Phase::Draining { .. })
     }
 
-    /// Whether each request is to take a turn, since its answer tells its client to go elsewhere.
-    pub(crate) const fn is_leaving(&self) -> bool {
-        self.is_leaving
+    /// Returns what else is known of the handle.
+    #[inline]
+    pub(crate) const fn standing(&self) -> Standing {
+        let &Self { mode, phase, is_leaving } = self;
+        let is_off = matches!((mode, phase), (Mode::Off, Phase::Open));
+        let rejects_waiting = matches!(phase, Phase::Draining { serves_waiting: false });
+        Standing { mode, is_off, is_leaving, rejects_waiting }
     }
 
     /// Begins to leave; returns whether that is new.
     pub(crate) const fn leave(&mut self) -> bool {
         !std::mem::replace(&mut self.is_leaving, true)
-    }
-
-    /// Whether requests that would wait are rejected, since the handle drains and does not serve them.
-    pub(crate) const fn rejects_waiting(&self) -> bool {
-        matches!(self.phase, Phase::Draining { serves_waiting: false })
     }
 
     /// Sets the mode; returns the last one.
@@ -75,11 +77,11 @@ mod tests {
     fn a_handle_that_drains_never_opens_again() {
         let mut it = Lifecycle::default();
         assert!(!it.is_draining() && it.enforces());
-        assert!(it.drain(true) && !it.rejects_waiting());
-        assert!(!it.drain(false) && it.rejects_waiting());
+        assert!(it.drain(true) && !it.standing().rejects_waiting);
+        assert!(!it.drain(false) && it.standing().rejects_waiting);
         for mode in [Mode::Off, Mode::Observe, Mode::Enforce] {
             it.set_mode(mode);
-            assert!(it.is_draining() && !it.is_off(), "{mode:?}");
+            assert!(it.is_draining() && !it.standing().is_off, "{mode:?}");
         }
     }
 }

@@ -49,7 +49,7 @@ impl Engine {
 
     #[inline(never)]
     fn come_with_extras<const MAY_WAIT: bool>(&mut self, now: Timestamp, ask: &Ask<'_>) -> Arrival {
-        if self.lifecycle.is_off() {
+        if self.lifecycle.standing().is_off {
             return Arrival::Admit(Slot::uncounted(now, ask.partition, LabelMetricsId::NONE, Marks::OBSERVED));
         }
         self.come_as::<MAY_WAIT, false>(now, ask)

@@ -40,8 +40,9 @@ impl Engine {
 
     /// Looks again at what a request is asked for, after settings or the mode changed.
     pub(super) fn find_extras(&mut self) {
+        let lifecycle = &self.lifecycle;
         self.extras = Extras::of([
-            (Extras::MODE, !self.lifecycle.enforces() || self.lifecycle.is_draining() || self.lifecycle.is_leaving()),
+            (Extras::MODE, !lifecycle.enforces() || lifecycle.is_draining() || lifecycle.standing().is_leaving),
             (Extras::RULES, self.quotas.has_rules().any || self.quotas.has_rules().shared),
             (Extras::OBSERVING, self.capacity.partitions().any(|(_, it)| it.plan.observes)),
             (Extras::SHADOW_LAW, self.controller.has_shadow()),

@@ -87,7 +87,7 @@ impl Engine {
         if waiter.caller_deadline <= now || (until.is_none() && no_place) {
             return Err(self.reject_remote(now, place, no_room));
         }
-        if self.lifecycle.rejects_waiting() {
+        if self.lifecycle.standing().rejects_waiting {
             self.give_up(now, key);
             return Err(self.leave_rejected(now, key, &Obstacle::new(Reason::Draining)));
         }

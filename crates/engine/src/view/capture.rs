@@ -78,7 +78,7 @@ impl Engine {
 
     #[doc(hidden)]
     pub const fn mode(&self) -> Mode {
-        self.lifecycle.mode()
+        self.lifecycle.standing().mode
     }
 
     /// Returns what the holder of a slot asked for, as far as the slot tells.

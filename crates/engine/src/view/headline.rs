@@ -96,7 +96,7 @@ impl Engine {
         for holder in holders.iter().filter(|it| is_worth_a_word(it, health, whole)) {
             found.headline += &format!("; {}", holder.sentence(whole.limit));
         }
-        if self.lifecycle.is_leaving() && health != Health::Draining {
+        if self.lifecycle.standing().is_leaving && health != Health::Draining {
             found.headline += "; leaving: not ready any more, and drains soon";
         }
         if whole.in_flight * 2 > whole.limit && last.iter().any(LastSeconds::have_most_left) {

@@ -230,7 +230,7 @@ impl Engine {
         let mut snapshot = Snapshot {
             limit_state: self.limit_snapshot(),
             reserved: self.capacity.reserved(),
-            mode: self.lifecycle.mode().as_str().into(),
+            mode: self.lifecycle.standing().mode.as_str().into(),
             draining: self.lifecycle.is_draining(),
             limit: self.capacity.limit(),
             in_flight: self.capacity.running(),
