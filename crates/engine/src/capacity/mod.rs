@@ -16,11 +16,8 @@ mod room;
 use std::{sync::Arc, time::Duration};
 
 use self::pacing::Pacing;
-pub(crate) use self::partition::PartitionView;
-use self::{
-    partition::Partition,
-    reservations::{Below, Reservations},
-};
+use self::{partition::Partition, reservations::Reservations};
+pub(crate) use self::{partition::PartitionView, reservations::Below};
 use crate::{
     Timestamp,
     ids::{Level, PartitionId},
@@ -331,37 +328,24 @@ impl Capacity {
         self.subtract(holder.partition, holder.level, cost);
     }
 
-    /// Reserves a slot for a request that is rejected since all of the limit is used: for partitions below their share
-    /// and, where no request `waits`, for labels and levels. Waiters would take it: they take turns by labels and
-    /// levels anyway.
-    pub(crate) fn reserve_slot(
-        &mut self,
-        now: Timestamp,
-        hold: Duration,
-        partition: PartitionId,
-        level: Level,
-        is_label_below: Option<bool>,
-        may_wait: bool,
-    ) {
-        if self.running >= self.limit {
-            let below = self.below(partition, level, is_label_below, may_wait);
-            self.reserved.reserve_slot(now, hold, self.limit, below);
-        }
+    /// Reserves a slot for a request that is rejected, for each share that it is below.
+    pub(crate) fn reserve_slot(&mut self, now: Timestamp, hold: Duration, below: Below) {
+        self.reserved.reserve_slot(now, hold, self.limit, below);
     }
 
-    /// Whether [`reserve_slot`](Self::reserve_slot) would reserve one.
-    pub(crate) fn reserves_slot(
+    /// Returns which shares of its own a request is below that is rejected since all of the limit is used: of partitions
+    /// and, where no request `waits`, of labels and levels. Waiters would take a slot that is reserved for these: they take
+    /// turns by labels and levels anyway.
+    pub(crate) fn below(
         &self,
         partition: PartitionId,
         level: Level,
         is_label_below: Option<bool>,
         may_wait: bool,
-    ) -> bool {
-        self.running >= self.limit && self.below(partition, level, is_label_below, may_wait).is_any()
-    }
-
-    /// Returns which shares of its own a rejected request is below.
-    fn below(&self, partition: PartitionId, level: Level, is_label_below: Option<bool>, may_wait: bool) -> Below {
+    ) -> Below {
+        if self.running < self.limit {
+            return Below::default();
+        }
         let it = &self.partitions[partition.index()];
         let for_all = is_label_below.filter(|_| it.running < it.cap);
         Below {

@@ -109,15 +109,15 @@ impl Reservations {
 }
 
 /// The shares that a request rejected for want of a slot is below.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Below {
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Below {
     pub(super) partition: Option<PartitionId>,
     pub(super) label: bool,
     pub(super) level: Option<Level>,
 }
 
 impl Below {
-    pub(super) const fn is_any(&self) -> bool {
+    pub(crate) const fn is_any(&self) -> bool {
         self.partition.is_some() || self.label || self.level.is_some()
     }
 }

@@ -91,7 +91,7 @@ impl Engine {
     /// a slot: where its rejection changes nothing but counts.
     pub fn standing_refusal(&self, partition: PartitionId) -> Option<Refusal> {
         let ask = &Ask::of(self.capacity.in_force(partition));
-        if !self.extras.are_none() || self.reserves(ask, LabelId::DEFAULT) {
+        if !self.extras.are_none() || self.below(ask, LabelId::DEFAULT, true).is_any() {
             return None;
         }
         let Decision::Reject(obstacle) = self.decide::<true>(self.now, ask, LabelId::DEFAULT, true) else {

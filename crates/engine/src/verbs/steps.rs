@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::{
     Engine, Timestamp,
+    capacity::Below,
     ids::{ClassId, Key, LabelId, Level, RuleClassId},
     quota::{Quotas, Throttle},
     telemetry::{Event, Named},
@@ -111,24 +112,18 @@ impl Engine {
     /// Holds a slot back for a request that is rejected. Where requests may wait, labels and levels take turns and need
     /// no reservation, and neither does a partition that has a share of the line left.
     pub(super) fn reserve(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId, may_wait: bool) {
+        let below = self.below(ask, label, may_wait);
+        self.capacity.reserve_slot(now, self.estimates.reservation_time(), below);
+    }
+
+    /// Returns the shares for which [`reserve`](Self::reserve) holds a slot back.
+    pub(super) fn below(&self, ask: &Ask<'_>, label: LabelId, may_wait: bool) -> Below {
         if may_wait && self.is_below_share_of_line(ask.partition) {
-            return;
+            return Below::default();
         }
-        let is_label_below = self.is_label_below(label);
-        let (hold, level) = (self.estimates.reservation_time(), Level::of(ask.criticality));
-        self.capacity.reserve_slot(now, hold, ask.partition, level, is_label_below, may_wait);
-    }
-
-    /// Whether a label is below its fair share; `None` where requests may wait.
-    fn is_label_below(&self, label: LabelId) -> Option<bool> {
         let none_waits = self.room().places == 0;
-        none_waits.then(|| self.quotas.table().active > 1 && self.is_below_fair_share(label))
-    }
-
-    /// Whether [`reserve`](Self::reserve) would hold anything back.
-    pub(super) fn reserves(&self, ask: &Ask<'_>, label: LabelId) -> bool {
-        !self.is_below_share_of_line(ask.partition)
-            && self.capacity.reserves_slot(ask.partition, Level::of(ask.criticality), self.is_label_below(label), true)
+        let is_label_below = none_waits.then(|| self.quotas.table().active > 1 && self.is_below_fair_share(label));
+        self.capacity.below(ask.partition, Level::of(ask.criticality), is_label_below, may_wait)
     }
 
     /// Has a label wait until the rule that stops it has room.
