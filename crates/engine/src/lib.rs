@@ -108,8 +108,9 @@ pub struct Engine {
     estimates: Estimates,
     slot_ttl: SlotTtl,
     telemetry: Telemetry,
-    /// Waiters whose wait ended, and that have to be told.
+    /// Waiters whose wait ended, and slots that were taken back: they or their holders have to be told.
     notices: VecDeque<Key>,
+    expired: VecDeque<TtlId>,
 }
 
 impl Engine {
@@ -131,10 +132,12 @@ impl Engine {
             quotas,
             controller,
             estimates: Estimates::default(),
-            slot_ttl: SlotTtl::new(plan.time_to_live),
+            slot_ttl: SlotTtl::default(),
             telemetry: Telemetry::new(partitions, plan.journal),
             notices: VecDeque::new(),
+            expired: VecDeque::new(),
         };
+        engine.slot_ttl.replace(plan.time_to_live);
         engine.open_label_metrics();
         engine.find_extras();
         engine

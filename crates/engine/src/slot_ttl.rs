@@ -4,7 +4,7 @@
 //! although its holder still works: other requests may run, and the holder is told. The entry stays until the holder is
 //! done, so that the slot is not given back twice.
 
-use std::{collections::VecDeque, time::Duration};
+use std::time::Duration;
 
 use crate::{
     Timestamp,
@@ -23,17 +23,11 @@ pub(crate) struct SlotTtl {
     label_metrics: Vec<LabelMetricsId>,
     free: Vec<TtlId>,
     ends: Deadlines,
-    /// Slots that were taken back, and whose holders have to be told.
-    notices: VecDeque<TtlId>,
     /// Slots that were taken back.
     expired: u64,
 }
 
 impl SlotTtl {
-    pub(crate) fn new(time_to_live: Option<Duration>) -> Self {
-        Self { time_to_live, ..Self::default() }
-    }
-
     /// Sets the time to live of slots that are issued from now on.
     pub(crate) const fn replace(&mut self, time_to_live: Option<Duration>) {
         self.time_to_live = time_to_live;
@@ -83,28 +77,18 @@ impl SlotTtl {
         self.ends.earliest()
     }
 
-    /// Takes back a slot that expired; returns its holder.
-    pub(crate) fn expire(&mut self, now: Timestamp) -> Option<Holder> {
+    /// Takes back a slot that expired; returns it, and its holder.
+    pub(crate) fn expire(&mut self, now: Timestamp) -> Option<(TtlId, Holder)> {
         let (_, number) = self.ends.first().filter(|&(at, _)| at <= now)?;
         let id = TtlId::from_number(number);
         self.ends.remove(number);
-        self.notices.push_back(id);
         self.expired += 1;
-        self.entries[id.index()].take()
+        Some((id, self.entries[id.index()].take()?))
     }
 
     /// Returns how many slots were taken back.
     pub(crate) const fn expired(&self) -> u64 {
         self.expired
-    }
-
-    /// Returns the next slot that was taken back since the last call.
-    pub(crate) fn take_notice(&mut self) -> Option<TtlId> {
-        self.notices.pop_front()
-    }
-
-    pub(crate) fn has_notices(&self) -> bool {
-        !self.notices.is_empty()
     }
 }
 
@@ -136,16 +120,16 @@ mod tests {
             let level = Level::of(Criticality::Critical);
             Holder { partition: partition(number), label: LabelId::DEFAULT, level, marks: Marks::NONE }
         };
-        let mut slots = SlotTtl::new(Some(Duration::from_secs(4)));
+        let mut slots = SlotTtl::default();
+        slots.replace(Some(Duration::from_secs(4)));
         let late = slots.issue(at(1), holder(1), || LabelMetricsId::OTHERS);
         let good = slots.issue(at(5), holder(2), || LabelMetricsId::NONE);
         assert!(slots.expire(at(4)).is_none());
-        assert_eq!(slots.expire(at(5)).map(|it| it.partition), Some(partition(1)));
+        assert_eq!(slots.expire(at(5)).map(|(id, it)| (id, it.partition)), Some((late, partition(1))));
         assert!(slots.expire(at(5)).is_none());
         assert!(slots.is_expired(late) && !slots.is_expired(good) && !slots.is_expired(TtlId::NONE));
         assert_eq!(slots.label_metrics(late), LabelMetricsId::OTHERS, "a request that is late is still counted");
         assert_eq!(slots.next_end(), at(9));
-        assert_eq!((slots.take_notice(), slots.has_notices()), (Some(late), false));
         assert!(slots.give_back(late) && !slots.give_back(good) && !slots.give_back(TtlId::NONE));
         assert_eq!((slots.next_end(), slots.free.len(), slots.expired()), (Timestamp::NEVER, 2, 1));
         slots.replace(None);

@@ -98,7 +98,7 @@ impl Engine {
 
     /// Returns the next slot that expired since the last call: its holder should be told.
     pub fn take_expired(&mut self) -> Option<TtlId> {
-        self.slot_ttl.take_notice()
+        self.expired.pop_front()
     }
 
     /// Returns the next waiter whose wait ended since the last call, granted or rejected: it should be woken.
@@ -108,7 +108,7 @@ impl Engine {
 
     #[doc(hidden)]
     pub fn has_notices(&self) -> bool {
-        !self.notices.is_empty() || self.slot_ttl.has_notices()
+        !self.notices.is_empty() || !self.expired.is_empty()
     }
 
     /// Returns when [`tick`](Self::tick) has something to do, if ever.
@@ -130,7 +130,8 @@ impl Engine {
             let Some(key) = self.queue.expired(now) else { break };
             self.end_wait(now, key, &self.end_of_wait(now, key, false));
         }
-        while let Some(holder) = self.slot_ttl.expire(now) {
+        while let Some((slot, holder)) = self.slot_ttl.expire(now) {
+            self.expired.push_back(slot);
             self.note_held(self.slot_ttl.time_to_live().unwrap_or_default(), holder.label);
             self.release(&holder);
         }
