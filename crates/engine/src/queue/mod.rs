@@ -108,11 +108,6 @@ impl WaitQueue {
         self.lengths
     }
 
-    #[inline]
-    pub(crate) const fn is_empty(&self) -> bool {
-        self.lengths.all() == 0
-    }
-
     /// Returns what the settings say.
     #[inline]
     pub(crate) const fn plan(&self) -> QueuePlan {

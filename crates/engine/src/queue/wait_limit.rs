@@ -24,7 +24,7 @@ impl WaitQueue {
     #[inline]
     pub(crate) fn pass(&mut self, now: Timestamp) -> bool {
         self.note_empty(now);
-        if self.is_empty() {
+        if self.lengths.all() == 0 {
             return false;
         }
         self.flows.newest_first = self.is_backed_up(now);

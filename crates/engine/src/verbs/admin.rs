@@ -60,7 +60,7 @@ impl Engine {
     pub const fn is_drained(&self) -> bool {
         self.lifecycle.is_draining()
             && self.capacity.running() + self.capacity.slots().over_limit == 0
-            && self.queue.is_empty()
+            && self.queue.lengths().all() == 0
     }
 
     #[doc(hidden)]

@@ -16,7 +16,7 @@ impl Engine {
     /// and a quarter of the limit is free.
     pub fn is_quiet(&self) -> bool {
         self.extras.are_none_but(Extras::LABEL_METRICS)
-            && self.queue.is_empty()
+            && self.queue.lengths().all() == 0
             && self.notices.is_empty()
             && !self.capacity.has_reserved()
             && self.capacity.slots().pacing.is_zero()
@@ -80,7 +80,7 @@ impl Engine {
         self.capacity.take_back(partition, level, back, left > 0, busy_since);
         let throttle = self.quotas.took_back(&settled, || self.queue.served(partition, level));
         self.throttle(label, throttle);
-        if back > 0 && !self.queue.is_empty() {
+        if back > 0 && self.queue.lengths().all() > 0 {
             self.dispatch(self.now);
         }
         #[cfg(test)]

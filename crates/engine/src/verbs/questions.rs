@@ -123,7 +123,7 @@ impl Engine {
     /// Whether [`finish`](Self::finish) needs the exact time. On a server that has room there is no waiter to serve and
     /// nothing to measure, and reading a clock costs more than the rest of the call.
     pub const fn is_saturated(&self) -> bool {
-        self.capacity.is_full() || !self.queue.is_empty()
+        self.capacity.is_full() || self.queue.lengths().all() > 0
     }
 
     /// Whether a partition may take a slot now, because it has room or because its decisions don't bind.

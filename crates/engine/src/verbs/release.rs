@@ -86,7 +86,7 @@ impl Engine {
             }
             self.release(&holder);
         }
-        if !self.queue.is_empty() {
+        if self.queue.lengths().all() > 0 {
             self.dispatch(now);
         }
     }
@@ -115,7 +115,7 @@ impl Engine {
     #[inline]
     pub fn next_wakeup(&self) -> Option<Timestamp> {
         // A slot that is no longer held back may be for a waiter.
-        let decay = if self.queue.is_empty() { Timestamp::NEVER } else { self.capacity.next_decay() };
+        let decay = if self.queue.lengths().all() > 0 { self.capacity.next_decay() } else { Timestamp::NEVER };
         let next = self.queue.next_deadline().min(decay).min(self.quotas.next_room());
         let next = next.min(self.slot_ttl.next_end()).min(self.quotas.next_silence());
         (next != Timestamp::NEVER).then_some(next)
@@ -171,7 +171,7 @@ impl Engine {
             is_store_gone: self.quotas.has_rules().shared && outage.is_gone(now, None),
             is_store_quiet: self.quotas.has_rules().shared && outage.seen(now).quiet.is_some(),
             is_store_slow: self.quotas.has_rules().shared && outage.seen(now).slow.is_some(),
-            is_busy: capacity.is_full() || !queue.is_empty(),
+            is_busy: capacity.is_full() || queue.lengths().all() > 0,
             is_line_long: queue.lengths().all() >= capacity.limit().max(1),
             is_stuck,
         };

@@ -191,8 +191,8 @@ pub(crate) const MISTAKES: &[Mistake] = &[
     of(
         "no waiter is looked for when a slot comes free",
         RELEASE,
-        "        if !self.queue.is_empty() {\n            self.dispatch(now);\n",
-        "        if !self.queue.is_empty() && !WRONG {\n            self.dispatch(now);\n",
+        "        if self.queue.lengths().all() > 0 {\n            self.dispatch(now);\n",
+        "        if self.queue.lengths().all() > 0 && !WRONG {\n            self.dispatch(now);\n",
     ),
     of(
         "waits have no end",
