@@ -294,12 +294,8 @@ impl Replay {
         let namespace = line["namespace"].as_str().and_then(normal).unwrap_or_default();
         let (Some(label), Some(worker)) = (normal(label), normal(worker)) else { return Ok(()) };
         let (class, subject) = (line["class"].as_str(), Subject::new(namespace, label, None));
-        if verb == "worker" {
-            let (slots, valid_for) = lines::slots(line)?;
-            self.engine.report_worker(now, class, &subject, worker, slots, valid_for);
-        } else {
-            self.engine.remove_worker(now, class, &subject, worker);
-        }
+        let report = if verb == "worker" { Some(lines::slots(line)?) } else { None };
+        self.engine.report_worker(now, class, &subject, worker, report);
         Ok(())
     }
 

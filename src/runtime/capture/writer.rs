@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     Outcome, Reason, Timestamp,
-    engine::{PartitionId, WorkerDescription, nanos},
+    engine::{PartitionId, nanos},
     runtime::core::{Arrive, Checkpoint, Cut, End, Gets, PAUSE, Present, Row, Step, deadline},
 };
 
@@ -78,11 +78,6 @@ pub(super) fn write(
 fn put(out: &mut impl Write, line: &impl serde::Serialize) -> io::Result<()> {
     serde_json::to_writer(&mut *out, line)?;
     out.write_all(b"\n")
-}
-
-fn about(line: &mut CaptureRow, worker: WorkerDescription) {
-    line.namespace = Some(worker.namespace).filter(|it| !it.is_empty());
-    (line.label, line.class, line.worker) = (Some(worker.label), worker.class, Some(worker.worker));
 }
 
 pub(super) const fn answer_word(reason: Option<Reason>) -> &'static str {
@@ -154,14 +149,11 @@ impl Names {
                 line.serves_waiting = Some(serves_waiting);
             }
             Step::Worker(worker) => {
-                line.verb = Verb::Worker;
-                line.slots = Some(worker.slots as u64);
-                line.valid_for = Some(nanos(worker.valid_for));
-                about(&mut line, *worker);
-            }
-            Step::WorkerGone(worker) => {
-                line.verb = Verb::WorkerGone;
-                about(&mut line, *worker);
+                line.verb = if worker.report.is_some() { Verb::Worker } else { Verb::WorkerGone };
+                line.slots = worker.report.map(|(slots, _)| slots as u64);
+                line.valid_for = worker.report.map(|(_, valid_for)| nanos(valid_for));
+                line.namespace = Some(worker.namespace).filter(|it| !it.is_empty());
+                (line.label, line.class, line.worker) = (Some(worker.label), worker.class, Some(worker.worker));
             }
             Step::Reload(reload) => {
                 line.verb = Verb::Reload;

@@ -187,29 +187,17 @@ impl State {
         note!(self, Step::Drain { serves_waiting });
     }
 
-    /// Notes how many requests a worker can take, and for how long.
+    /// Notes how many requests a worker can take and for how long, or removes a worker that stops.
     pub(in crate::runtime) fn report_worker(
         &mut self,
         now: Timestamp,
         class: Option<&str>,
         subject: &Subject<'_>,
         worker: &str,
-        (slots, valid_for): (usize, Duration),
+        report: Option<(usize, Duration)>,
     ) -> bool {
-        note!(self, Step::Worker(Box::new(WorkerDescription::new(subject, class, worker, slots, valid_for))));
-        self.engine.report_worker(now, class, subject, worker, slots, valid_for)
-    }
-
-    /// Removes a worker that stops.
-    pub(in crate::runtime) fn remove_worker(
-        &mut self,
-        now: Timestamp,
-        class: Option<&str>,
-        subject: &Subject<'_>,
-        worker: &str,
-    ) {
-        note!(self, Step::WorkerGone(Box::new(WorkerDescription::new(subject, class, worker, 0, Duration::ZERO))));
-        self.engine.remove_worker(now, class, subject, worker);
+        note!(self, Step::Worker(Box::new(WorkerDescription::new(subject, class, worker, report))));
+        self.engine.report_worker(now, class, subject, worker, report)
     }
 
     /// Takes new settings. Returns the names of the partitions that came with them.

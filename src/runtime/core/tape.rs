@@ -75,7 +75,6 @@ pub(crate) enum Step {
         serves_waiting: bool,
     },
     Worker(Box<WorkerDescription>),
-    WorkerGone(Box<WorkerDescription>),
     Reload(Box<Reload>),
     /// Turns before were not recorded: what is there now.
     Checkpoint(Box<Checkpoint>),

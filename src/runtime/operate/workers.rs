@@ -87,7 +87,7 @@ impl Admission {
         self.shared.with_engine(|state, time| {
             let now = time.now();
             let class = report.class.as_deref();
-            state.report_worker(now, class, &subject, worker, (report.max_concurrent, report.valid_for))
+            state.report_worker(now, class, &subject, worker, Some((report.max_concurrent, report.valid_for)))
         })
     }
 
@@ -95,6 +95,6 @@ impl Admission {
     pub fn remove_worker(&self, report: &WorkerReport) {
         let Some((subject, worker)) = report.names() else { return };
         let class = report.class.as_deref();
-        self.shared.with_engine(|state, time| state.remove_worker(time.now(), class, &subject, worker));
+        self.shared.with_engine(|state, time| state.report_worker(time.now(), class, &subject, worker, None));
     }
 }

@@ -78,7 +78,7 @@ fn a_label_has_so_many_workers_and_no_more() {
     let subject = Subject::new("ns", "a", None);
     let mut report = |worker: usize| {
         let valid = Duration::from_secs(9);
-        engine.report_worker(Timestamp::ZERO, None, &subject, &worker.to_string(), 1, valid)
+        engine.report_worker(Timestamp::ZERO, None, &subject, &worker.to_string(), Some((1, valid)))
     };
     let noted = (0..20_000).take_while(|&worker| report(worker)).count();
     assert!(report(0), "a worker that is known is heard");

@@ -123,34 +123,26 @@ impl Engine {
         added
     }
 
-    /// Notes how many requests of a label a worker can take, and for how long. Returns whether there was room to note
-    /// it.
+    /// Notes how many requests of a label a worker can take and for how long, or removes a worker that says goodbye. Returns
+    /// whether there was room to note it.
     pub fn report_worker(
         &mut self,
         now: Timestamp,
         class: Option<&str>,
         subject: &Subject<'_>,
         worker: &str,
-        slots: usize,
-        valid: Duration,
+        report: Option<(usize, Duration)>,
     ) -> bool {
         let now = self.advance(now);
         let class = self.rule_class(class);
-        let label = self.intern(now, class, subject);
-        let (noted, throttle) = self.quotas.report_worker(label, worker, Some((slots, now.after(valid))));
+        let known =
+            if report.is_some() { Some(self.intern(now, class, subject)) } else { self.quotas.find(class, subject) };
+        let Some(label) = known else { return false };
+        let report = report.map(|(slots, valid)| (slots, now.after(valid)));
+        let (noted, throttle) = self.quotas.report_worker(label, worker, report);
         self.throttle(label, throttle);
         self.dispatch(now);
         noted
-    }
-
-    /// Removes a worker that says goodbye.
-    pub fn remove_worker(&mut self, now: Timestamp, class: Option<&str>, subject: &Subject<'_>, worker: &str) {
-        let now = self.advance(now);
-        let class = self.rule_class(class);
-        let Some(label) = self.quotas.find(class, subject) else { return };
-        let (_, throttle) = self.quotas.report_worker(label, worker, None);
-        self.throttle(label, throttle);
-        self.dispatch(now);
     }
 
     /// Counts rejections by reason and rule from now on, for a history.

@@ -22,7 +22,7 @@ pub struct Description {
     pub criticality: Criticality,
 }
 
-/// What a worker reports of a label.
+/// What a worker reports of a label: how many requests it can take and for how long, or nothing where it says goodbye.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct WorkerDescription {
@@ -30,19 +30,17 @@ pub struct WorkerDescription {
     pub label: String,
     pub class: Option<String>,
     pub worker: String,
-    pub slots: usize,
-    pub valid_for: Duration,
+    pub report: Option<(usize, Duration)>,
 }
 
 impl WorkerDescription {
-    pub fn new(subject: &Subject<'_>, class: Option<&str>, worker: &str, slots: usize, valid_for: Duration) -> Self {
+    pub fn new(subject: &Subject<'_>, class: Option<&str>, worker: &str, report: Option<(usize, Duration)>) -> Self {
         Self {
             namespace: subject.namespace.to_owned(),
             label: subject.label.to_owned(),
             class: class.map(str::to_owned),
             worker: worker.to_owned(),
-            slots,
-            valid_for,
+            report,
         }
     }
 }
@@ -108,7 +106,7 @@ impl Engine {
             let subject = Subject::new(label.namespace, label.name, None);
             let class = Some(label.class_name).filter(|class| !class.is_empty());
             workers.reports().filter(|&(.., until)| until > self.now).map(move |(worker, slots, until)| {
-                WorkerDescription::new(&subject, class, worker, slots, until.since(self.now))
+                WorkerDescription::new(&subject, class, worker, Some((slots, until.since(self.now))))
             })
         });
         workers.collect()

@@ -171,7 +171,7 @@ fn slots_are_those_of_a_cap_or_of_workers() {
     assert_eq!(see(&engine, "gold"), (Some(2), Some(1), Some(0.5)));
     assert_eq!(see(&engine, "a"), (None, None, None));
     let subject = Subject::new("", "a", None);
-    assert!(engine.report_worker(at(0), None, &subject, "worker", 4, SECOND));
+    assert!(engine.report_worker(at(0), None, &subject, "worker", Some((4, SECOND))));
     assert_eq!(see(&engine, "a"), (Some(4), Some(3), Some(0.25)));
     engine.tick(at(1));
     assert_eq!(see(&engine, "a"), (Some(0), Some(0), Some(1.0)), "the worker fell silent");

@@ -81,7 +81,7 @@ proptest! {
                 Step::Pass(time) => room.pass(Duration::from_millis(time)),
                 Step::Report { label, slots } => {
                     let subject = Subject::new("", NAMES[label], None);
-                    room.engine.report_worker(room.now, None, &subject, "worker", slots, SECOND);
+                    room.engine.report_worker(room.now, None, &subject, "worker", Some((slots, SECOND)));
                     room.answer();
                 }
             }

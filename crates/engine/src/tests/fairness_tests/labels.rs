@@ -25,7 +25,7 @@ fn a_million_names_take_the_place_of_none_that_is_in_use() {
     // One label runs, one waits behind it, one has a worker, and one slot is left.
     ["runs", "runs", "other"].into_iter().for_each(|name| room.ask(name));
     let worker = Subject::new("", "has a worker", None);
-    assert!(room.engine.report_worker(room.now, None, &worker, "worker", 1, 10 * SECOND));
+    assert!(room.engine.report_worker(room.now, None, &worker, "worker", Some((1, 10 * SECOND))));
     let in_use = ["runs", "other", "has a worker"];
     for number in 0..NAMES {
         visit(&mut room.engine, room.now, &number.to_string());
@@ -72,7 +72,7 @@ fn where_all_labels_are_in_use_further_ones_share_an_entry() {
     assert_eq!((room.engine.quotas.table().overflowed, room.engine.quotas.table().evicted), (3, 0));
     // A worker of one of these labels is not noted: it would stand for all of them.
     let subject = Subject::new("", "x", None);
-    assert!(!room.engine.report_worker(room.now, None, &subject, "worker", 0, SECOND));
+    assert!(!room.engine.report_worker(room.now, None, &subject, "worker", Some((0, SECOND))));
     // These labels share one cap, and take turns like any other.
     room.free(0);
     room.free(0);
@@ -106,7 +106,7 @@ fn workers_do_not_make_the_fair_share_of_others_smaller() {
     let mut room = Room::new(plan(4, 0));
     let subject = |label| Subject::new("", label, None);
     for label in ["x", "y", "z"] {
-        room.engine.report_worker(room.now, None, &subject(label), "worker", 1, SECOND);
+        room.engine.report_worker(room.now, None, &subject(label), "worker", Some((1, SECOND)));
     }
     room.ask("a");
     room.ask("b");

@@ -155,14 +155,19 @@ impl Pair {
             Verb::Report { name, worker, slots, valid } => {
                 let valid_for = Duration::from_nanos(valid);
                 let before = self.names();
-                let noted =
-                    self.engine.report_worker(now, None, &subject(name, None), WORKERS[worker], slots, valid_for);
+                let noted = self.engine.report_worker(
+                    now,
+                    None,
+                    &subject(name, None),
+                    WORKERS[worker],
+                    Some((slots, valid_for)),
+                );
                 let forgotten = before.difference(&self.names()).next().copied();
                 let worker = Worker { id: worker, slots, until: self.model.now + valid, active: true };
                 prop_assert_eq!(noted, self.model.report(name, worker, forgotten));
             }
             Verb::RemoveWorker { name, worker } => {
-                self.engine.remove_worker(now, None, &subject(name, None), WORKERS[worker]);
+                self.engine.report_worker(now, None, &subject(name, None), WORKERS[worker], None);
                 self.model.remove_worker(name, worker);
             }
             // There is no waiter or slot for this verb.

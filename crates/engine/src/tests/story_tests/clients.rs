@@ -318,10 +318,10 @@ impl Clients {
                 let subject = Subject::new("ns", label, None);
                 let valid = Duration::from_secs(if worker == "one" { 30 } else { 4 });
                 let class = (*label == "a").then_some("bulk");
-                let is_noted = self.engine.report_worker(self.now, class, &subject, worker, *slots, valid);
+                let is_noted = self.engine.report_worker(self.now, class, &subject, worker, Some((*slots, valid)));
                 writeln!(self.told, "worker {worker} of {label}: {slots} slots, noted: {is_noted}").unwrap();
             }
         }
-        self.engine.remove_worker(self.now, None, &Subject::new("ns", "c", None), "two");
+        self.engine.report_worker(self.now, None, &Subject::new("ns", "c", None), "two", None);
     }
 }
