@@ -3,12 +3,12 @@
 use crate::ids::RuleClassId;
 
 /// Of which classes of rules requests came.
-#[derive(Debug, Default)]
-pub(super) struct ClassesSeen {
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ClassesSeen {
     /// A bit for each class of rules.
     classes: [u64; 4],
     /// Requests that had come when the settings were taken.
-    pub(super) before: u64,
+    pub(crate) before: u64,
 }
 
 impl ClassesSeen {
@@ -17,7 +17,8 @@ impl ClassesSeen {
         self.classes[class.index() >> 6] |= 1 << (class.index() & 63);
     }
 
-    pub(super) const fn has(&self, class: RuleClassId) -> bool {
+    /// Whether any request had this class.
+    pub(crate) const fn has(self, class: RuleClassId) -> bool {
         self.classes[class.index() >> 6] & 1 << (class.index() & 63) != 0
     }
 }

@@ -46,7 +46,7 @@ pub(crate) use self::{
 };
 use crate::{
     Outcome, Timestamp,
-    ids::{LabelId, LabelMetricsId, PartitionId, RuleClassId},
+    ids::{LabelId, LabelMetricsId, PartitionId},
     plan::{LabelPlan, rules::RulesPlan},
     tokens::{Borrower, RequestRef},
 };
@@ -348,14 +348,9 @@ impl Telemetry {
         self.label_metrics.iter()
     }
 
-    /// Returns how many requests have come since the settings were taken.
-    pub(crate) fn requests_since_reload(&self) -> u64 {
-        self.counts.iter().map(|it| it.arrived).sum::<u64>() - self.classes_seen.before
-    }
-
-    /// Whether any request had this class of rules.
-    pub(crate) const fn has_met(&self, class: RuleClassId) -> bool {
-        self.classes_seen.has(class)
+    /// Returns of which classes of rules requests came.
+    pub(crate) const fn classes_seen(&self) -> ClassesSeen {
+        self.classes_seen
     }
 
     /// Notes the counts of the last second if it is over, and judges the handle by that and by what is seen of it now.

@@ -33,7 +33,9 @@ pub struct Unmet {
 impl Engine {
     /// Returns what no request has met so far; `None` where that says nothing yet.
     pub fn unmet(&self) -> Option<Unmet> {
-        let requests = self.telemetry.requests_since_reload();
+        let counts = || self.capacity.partitions().map(|(number, _)| self.telemetry.counts(number));
+        let seen = self.telemetry.classes_seen();
+        let requests = counts().map(|it| it.arrived).sum::<u64>() - seen.before;
         if requests < ENOUGH {
             return None;
         }
@@ -41,9 +43,8 @@ impl Engine {
         let absent = in_force().filter(|&(number, _)| self.telemetry.counts(number).arrived == 0);
         let mut partitions: Vec<_> = absent.map(|(_, it)| Arc::clone(&it.plan.name)).collect();
         partitions.sort_unstable();
-        let classes = self.quotas.plans().1.named_classes().filter(|(class, _)| !self.telemetry.has_met(*class));
+        let classes = self.quotas.plans().1.named_classes().filter(|(class, _)| !seen.has(*class));
         let mut throttled = Reason::ALL.into_iter().filter(|it| RejectionKind::of(*it) == RejectionKind::Throttled);
-        let counts = || self.capacity.partitions().map(|(number, _)| self.telemetry.counts(number));
         let mut are_throttled = || throttled.any(|it| counts().any(|counts| counts.rejected[it.index()] > 0));
         let labels = self.unmet_labels();
         let is_unlabelled = self.label_names().next().is_none() && (!labels.is_empty() || are_throttled());
@@ -108,7 +109,7 @@ impl Engine {
         let twin = name.strip_prefix('/').map_or_else(|| format!("/{name}"), str::to_owned);
         let kind = self.controller.find_class(&twin);
         let class = self.quotas.class_of(kind);
-        if kind != ClassId::OTHERS && (class == RuleClassId::OTHERS || self.telemetry.has_met(class)) {
+        if kind != ClassId::OTHERS && (class == RuleClassId::OTHERS || self.telemetry.classes_seen().has(class)) {
             return Some(twin);
         }
         self.classes_without_rules().into_iter().next()
