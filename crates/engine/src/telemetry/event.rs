@@ -49,6 +49,8 @@ pub(crate) enum Event<'a> {
     Waits { are_longer: bool },
     /// An entry of labels has this name from now on; with what the settings say of labels and of rules.
     Named(LabelId, Named<'a>, (&'a LabelPlan, &'a RulesPlan)),
+    /// There are new settings, with room for these numbers of partitions and decisions.
+    Settings { partitions: usize, decisions: usize },
     /// A history asks for rejections by reason and rule from now on.
     SamplingBegins,
     /// Something changed.

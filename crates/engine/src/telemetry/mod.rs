@@ -98,8 +98,7 @@ impl Telemetry {
         telemetry
     }
 
-    /// Takes new settings.
-    pub(crate) fn replace(&mut self, partitions: usize, decisions: usize) {
+    fn replace(&mut self, partitions: usize, decisions: usize) {
         self.reloads += 1;
         self.grow(partitions);
         self.classes_seen.before = self.counts.iter().map(|it| it.arrived).sum();
@@ -173,6 +172,7 @@ impl Telemetry {
                 *self.totals_mut(label) = Totals { named_from: self.journal.sequence + 1, ..Totals::default() };
                 self.label_metrics.find(label, name, plans);
             }
+            Event::Settings { partitions, decisions } => self.replace(partitions, decisions),
             Event::SamplingBegins => self.sampled.rejected_by.begin(self.counts.len()),
             Event::Waits { are_longer } => self.health.are_waits_longer = are_longer,
             Event::Changed(event) => {

@@ -115,7 +115,7 @@ impl Engine {
             self.queue.weigh(label, self.quotas.label(label).rule.weight);
             self.queue.throttle(label, self.quotas.label(label).is_full);
         }
-        self.telemetry.replace(self.capacity.partitions().count(), journal);
+        self.tell(now, Event::Settings { partitions: self.capacity.partitions().count(), decisions: journal });
         self.open_label_metrics();
         self.find_extras();
         self.note_change(now, ChangeEvent::Reload { from });
