@@ -75,7 +75,7 @@ pub struct Rule<B> {
     pub(crate) shared: Option<OnStoreFailure>,
     /// Whether the rule observes: it only counts what it would do.
     pub(crate) observes: bool,
-    /// Key under which the bound was found; see [`Source`].
+    /// Key under which the bound was found, the class as a whole until it was looked for; see [`Source`].
     pub(crate) source: Source,
 }
 
@@ -99,23 +99,13 @@ pub(crate) enum Source {
 #[doc(hidden)]
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct LimitsPlan {
-    pub in_flight: Option<Option<Setting<usize>>>,
-    pub in_flight_per_namespace: Option<Option<Setting<usize>>>,
-    pub per_minute: Option<Setting<RateRule>>,
-    pub(crate) per_minute_per_namespace: Option<Setting<RateRule>>,
+    pub in_flight: Option<Option<Rule<usize>>>,
+    pub in_flight_per_namespace: Option<Option<Rule<usize>>>,
+    pub per_minute: Option<Rule<RateRule>>,
+    pub(crate) per_minute_per_namespace: Option<Rule<RateRule>>,
     /// A group and its maximum: they are one setting.
-    pub(crate) budget: Option<(Box<str>, Setting<RateRule>)>,
-    pub(crate) pending: Option<Option<Setting<usize>>>,
-}
-
-/// A bound and what happens when it is full, before its source is known.
-#[doc(hidden)]
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub struct Setting<B> {
-    pub bound: B,
-    pub(crate) when_full: WhenFull,
-    pub(crate) shared: Option<OnStoreFailure>,
-    pub(crate) observes: bool,
+    pub(crate) budget: Option<(Box<str>, Rule<RateRule>)>,
+    pub(crate) pending: Option<Option<Rule<usize>>>,
 }
 
 /// The key that an override is for.
@@ -170,16 +160,12 @@ impl ClassPlan {
             ];
         }
         let layers = || own.into_iter().flatten().chain([(&self.limits, Source::Class)]);
-        fn rule<B>(setting: Setting<B>, source: Source) -> Rule<B> {
-            let Setting { bound, when_full, shared, observes } = setting;
-            Rule { bound, when_full, shared, observes, source }
-        }
-        let cap = |field: fn(&LimitsPlan) -> Option<Option<Setting<usize>>>| {
+        let cap = |field: fn(&LimitsPlan) -> Option<Option<Rule<usize>>>| {
             let (found, source) = layers().find_map(|(limits, source)| Some((field(limits)?, source)))?;
-            found.map(|setting| rule(setting, source))
+            found.map(|rule| Rule { source, ..rule })
         };
-        let rate = |field: fn(&LimitsPlan) -> Option<Setting<RateRule>>| {
-            layers().find_map(|(limits, source)| Some(rule(field(limits)?, source)))
+        let rate = |field: fn(&LimitsPlan) -> Option<Rule<RateRule>>| {
+            layers().find_map(|(limits, source)| Some(Rule { source, ..field(limits)? }))
         };
         Resolved {
             in_flight: cap(|limits| limits.in_flight),
@@ -187,8 +173,8 @@ impl ClassPlan {
             per_minute: rate(|limits| limits.per_minute),
             per_minute_per_namespace: rate(|limits| limits.per_minute_per_namespace),
             budget: layers().find_map(|(limits, source)| {
-                let (group, setting) = limits.budget.as_ref()?;
-                Some((group.clone(), rule(*setting, source)))
+                let (group, rule) = limits.budget.as_ref()?;
+                Some((group.clone(), Rule { source, ..*rule }))
             }),
             pending: cap(|limits| limits.pending),
         }

@@ -4,7 +4,7 @@ use std::num::{NonZeroU32, NonZeroUsize};
 
 use crate::{
     Problem, normal,
-    plan::rules::{LimitsPlan, OnStoreFailure, RateMode, RateRule, Setting, WhenFull},
+    plan::rules::{LimitsPlan, OnStoreFailure, RateMode, RateRule, Rule, Source, WhenFull},
 };
 
 /// Whether a rule is counted for all instances where there is a store that does so.
@@ -56,6 +56,13 @@ macro_rules! bound_setters {
         pub const fn on_store_failure(mut self, on_store_failure: OnStoreFailure) -> Self {
             self.shared.on_store_failure = Some(on_store_failure);
             self
+        }
+
+        /// `shared`: rules are counted for all instances, and what becomes of them without the store.
+        fn rule<B>(self, bound: B, when_full: WhenFull, shared: Option<OnStoreFailure>) -> Rule<B> {
+            let when_full = self.when_full.unwrap_or(when_full);
+            let shared = self.shared.of(shared.filter(|_| !self.observes));
+            Rule { bound, when_full, shared, observes: self.observes, source: Source::Class }
         }
     };
 }
@@ -133,15 +140,13 @@ impl Cap {
         path: &str,
         shared: Option<OnStoreFailure>,
         problems: &mut Vec<Problem>,
-    ) -> Option<Setting<usize>> {
+    ) -> Option<Rule<usize>> {
         let bound = self.max?;
         if bound == 0 {
             problems.push(Problem::new(path, "found 0, allowed is 1 or more; Cap::unlimited() lifts a cap"));
             return None;
         }
-        let when_full = self.when_full.unwrap_or(default);
-        let shared = self.shared.of(shared.filter(|_| !self.observes));
-        Some(Setting { bound, when_full, shared, observes: self.observes })
+        Some(self.rule(bound, default, shared))
     }
 }
 
@@ -241,16 +246,13 @@ impl Rate {
         path: &str,
         shared: Option<OnStoreFailure>,
         problems: &mut Vec<Problem>,
-    ) -> Option<Setting<RateRule>> {
+    ) -> Option<Rule<RateRule>> {
         let Some(max) = NonZeroU32::new(self.max) else {
             problems
                 .push(Problem::new(path, "found 0, allowed is 1 or more; a rate that lets nothing start is a mistake"));
             return None;
         };
-        let bound = RateRule { max, mode: self.mode.unwrap_or_default() };
-        let when_full = self.when_full.unwrap_or(WhenFull::Reject);
-        let shared = self.shared.of(shared.filter(|_| !self.observes));
-        Some(Setting { bound, when_full, shared, observes: self.observes })
+        Some(self.rule(RateRule { max, mode: self.mode.unwrap_or_default() }, WhenFull::Reject, shared))
     }
 }
 
