@@ -174,21 +174,21 @@ impl<H: AsShared + Clone + Unpin> Waiting<H> {
         let is_up = shared.limiter.as_ref().is_some_and(|limiter| limiter.is_up());
         let no_room = NoRoom { rule: known.counts, retry_after: (is_rate && is_up).then_some(retry_after) };
         let waits = known.when_full == WhenFull::Queue;
-        let (label, refusal) = shared.with_engine(|state, time| {
-            let (label, now) = (state.engine.label_at(place), time.now());
+        let waits_on = shared.with_engine(|state, time| {
+            let now = time.now();
             if waits {
-                (label, state.engine.requeue(now, place, no_room).err())
+                state.engine.requeue(now, place, no_room)
             } else {
-                (label, Some(state.engine.reject_remote(now, place, no_room)))
+                Err(state.engine.reject_remote(now, place, no_room))
             }
         });
-        match refusal {
-            Some(refusal) => {
+        match waits_on {
+            Err(refusal) => {
                 let rejection = self.turn_away(refusal);
                 self.place = None;
                 Some(rejection)
             }
-            None => {
+            Ok(label) => {
                 // The engine knows itself when a rate has room again.
                 if no_room.retry_after.is_none() {
                     shared.listen_for(rules, rule, label);

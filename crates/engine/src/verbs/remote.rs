@@ -37,11 +37,6 @@ impl Engine {
         if matches!(waiter.stage, Stage::Granted { .. }) { self.needs_remote(waiter.label) } else { None }
     }
 
-    /// Returns the label of a request that waits.
-    pub fn label_at(&self, place: &Place) -> LabelId {
-        self.queue.get(place.key()).label
-    }
-
     /// Rejects a request that asked: a shared rule has no room.
     pub fn reject_remote(&mut self, now: Timestamp, place: &Place, no_room: NoRoom) -> Refusal {
         let now = self.advance(now);
@@ -69,16 +64,16 @@ impl Engine {
         Refusal { retry_after, empty: closes == Some(WhenFull::RespondEmpty), ..refusal }
     }
 
-    /// Lets a request that asked wait for a shared rule that has no room, without its slot. Returns why it can't wait.
+    /// Lets a request that asked wait for a shared rule that has no room, without its slot. Returns its label, or why it can't wait.
     ///
     /// The request stands where it stood before, and no longer than it would have. If it had not waited yet, its wait
     /// begins.
-    pub fn requeue(&mut self, now: Timestamp, place: &Place, no_room: NoRoom) -> Result<(), Refusal> {
+    pub fn requeue(&mut self, now: Timestamp, place: &Place, no_room: NoRoom) -> Result<LabelId, Refusal> {
         let now = self.advance(now);
         let key = place.key();
         let waiter = self.queue.get(key);
         let label = waiter.label;
-        let Stage::Granted { until, .. } = waiter.stage else { return Ok(()) };
+        let Stage::Granted { until, .. } = waiter.stage else { return Ok(label) };
         let (one, plan) = (self.quotas.label(label), self.quotas.plans().0);
         let of_run = (waiter.run != RunId::NONE).then(|| self.queue.of_run(waiter.run));
         let is_crowded =
@@ -103,7 +98,7 @@ impl Engine {
             self.await_room(now, label, &full);
         }
         self.dispatch(now);
-        Ok(())
+        Ok(label)
     }
 
     /// Lets a label that waits for this kind of shared rule ask again. Returns whether the label still waits for the

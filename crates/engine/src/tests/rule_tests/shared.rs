@@ -44,7 +44,7 @@ impl Desk {
     }
 
     fn look_again(&mut self, place: &Place) -> bool {
-        let label = self.engine.label_at(place);
+        let label = self.engine.queue.get(place.key()).label;
         self.engine.retry_remote(self.now, label, Counted::LabelCap)
     }
 

@@ -155,7 +155,7 @@ impl Clients {
                 None
             }
             1 => match self.engine.requeue(self.now, &it.place, no_room) {
-                Ok(()) => {
+                Ok(_) => {
                     self.note("goes back into the line");
                     Some(Waiting { answer: None, ..it })
                 }
@@ -197,7 +197,7 @@ impl Clients {
                 }
                 None => {
                     if self.dice.one_in(12) {
-                        let label = self.engine.label_at(&it.place);
+                        let label = self.engine.queue.get(it.place.key()).label;
                         self.engine.retry_remote(self.now, label, Counted::LabelCap);
                     }
                     if self.engine.has_to_ask_for(&it.place).is_some() {

@@ -116,7 +116,7 @@ impl World {
             self.counts[0] += 1;
             return;
         }
-        let label = self.desk.engine.label_at(&place);
+        let label = self.desk.engine.queue.get(place.key()).label;
         if self.desk.engine.requeue(self.desk.now, &place, no_room).is_ok() {
             self.counts[1] += 1;
             self.waiting.push(Waiting { place, asks: None });

@@ -83,7 +83,7 @@ impl World {
             }
             Verb::LookAgain(which) if !self.places.is_empty() => {
                 let place = &self.places[which % self.places.len()].2;
-                let label = self.desk.engine.label_at(place);
+                let label = self.desk.engine.queue.get(place.key()).label;
                 self.desk.engine.retry_remote(self.desk.now, label, Counted::LabelCap);
             }
             Verb::Others(label, held) => self.others[label] = held,
