@@ -137,7 +137,10 @@ impl Engine {
         self.stand(now, key, stage, claim);
         let blocker = self.if_noted(|engine| engine.blocker_of_slot(now, ask.partition, label));
         self.record(now, self.request_of(now, ask, label), Decided::Queued(blocker));
-        observed.into_iter().for_each(|full| self.mark_over_quota(now, key, full));
+        if let Some(full) = observed {
+            self.record_dry_run(now, self.queue.get(key).request(), Some(&full.into()));
+            self.queue.mark(key, Marks::OVER_QUOTA, DryRunOutcome::have(Err(full.reason), || full.reason));
+        }
         if self.quotas.has_rules().any {
             // The waiter's turn may have come already, with only a rule in the way: the driver has to know when that
             // ends.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::{
     Engine, Reason, Timestamp,
-    ids::{FlowKey, Key, LabelId, Level, PartitionId},
+    ids::{FlowKey, LabelId, Level, PartitionId},
     plan::{PartitionMode, rules::WhenFull},
     telemetry::{Blocker, BlockingBound},
     tokens::{Ask, ExhaustedRule, Refusal},
@@ -197,15 +197,5 @@ impl Engine {
         }
         let left = ask.deadline.since(now);
         self.expected_wait(now, ask, label).is_some_and(|wait| wait > left + left / MARGIN)
-    }
-
-    /// Whether the time that is left to a waiter is less than its work is likely to take, so that a slot is better
-    /// given to another waiter.
-    pub(super) fn cannot_finish_in_time(&self, now: Timestamp, key: Key) -> bool {
-        let waiter = self.queue.get(key);
-        self.lifecycle.enforces()
-            && waiter.caller_deadline != Timestamp::NEVER
-            && self.queue.lengths().all() > 1
-            && self.estimates.likely(waiter.class).is_some_and(|work| waiter.caller_deadline.since(now) < work)
     }
 }

@@ -166,10 +166,14 @@ impl Engine {
         if waiter.deadline <= now {
             return TurnDecision::Reject(self.end_of_wait(now, key, true));
         }
-        if self.cannot_finish_in_time(now, key) {
+        let enforces = self.lifecycle.enforces();
+        let may_be_late = enforces && waiter.caller_deadline != Timestamp::NEVER && self.queue.lengths().all() > 1;
+        // Less time than its work is likely to take: the slot is better given to another waiter.
+        let is_too_late = |work| waiter.caller_deadline.since(now) < work;
+        if may_be_late && self.estimates.likely(waiter.class).is_some_and(is_too_late) {
             return TurnDecision::Reject(Obstacle::new(Reason::Deadline));
         }
-        match self.exhausted_rule(now, waiter.label).filter(|_| self.lifecycle.enforces()) {
+        match self.exhausted_rule(now, waiter.label).filter(|_| enforces) {
             Some(full) if full.when_full == WhenFull::Queue => TurnDecision::AwaitRoom(full),
             Some(full) => TurnDecision::Reject(full.into()),
             None => TurnDecision::Run,

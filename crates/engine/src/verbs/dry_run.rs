@@ -36,7 +36,7 @@ impl Engine {
     }
 
     /// Records that a request would have been rejected, or would have waited where nothing rejects it.
-    fn record_dry_run(&mut self, now: Timestamp, request: RequestRef, reject: Option<&Obstacle>) {
+    pub(super) fn record_dry_run(&mut self, now: Timestamp, request: RequestRef, reject: Option<&Obstacle>) {
         let (partition, label) = (request.partition, request.label);
         let blocker = self.if_noted(|engine| match reject {
             Some(obstacle) => engine.blocker(now, partition, label, obstacle),
@@ -74,13 +74,6 @@ impl Engine {
         self.record(now, request, Decided::LetThrough);
         let marks = self.controller.enter_shadow(waits);
         Slot { dry_run, ..Slot::uncounted(now, ask.partition, self.telemetry.label_metrics_of(label), marks) }
-    }
-
-    /// Notes the observing rule that would reject a request that waits for another reason.
-    pub(super) fn mark_over_quota(&mut self, now: Timestamp, key: Key, full: ExhaustedRule) {
-        let request = self.queue.get(key).request();
-        self.record_dry_run(now, request, Some(&full.into()));
-        self.queue.mark(key, Marks::OVER_QUOTA, DryRunOutcome::have(Err(full.reason), || full.reason));
     }
 
     /// Returns the marks for the slot of a waiter whose turn it is: the observing rules that it exceeds.
