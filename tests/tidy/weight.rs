@@ -19,14 +19,14 @@ use super::{
 
 /// What is counted, the most there may be, and where it should go.
 const CEILINGS: &[(&str, usize, usize)] = &[
-    ("lines of Rust, whole repository", 134_773, 92_000),
-    ("lines without tests, library", 48_302, 35_000),
-    ("lines without tests, engine but what it tells of itself", 15_071, 14_000),
+    ("lines of Rust, whole repository", 134_680, 92_000),
+    ("lines without tests, library", 48_208, 35_000),
+    ("lines without tests, engine but what it tells of itself", 15_001, 14_000),
     ("entries at the top level, not hidden", 11, 11),
     ("calls of `capacity.take`", 1, 1),
-    ("functions in the verbs of the engine", 156, 120),
-    ("methods of telemetry that verbs call", 4, 1),
-    ("methods of rooms for others", 185, 110),
+    ("functions in the verbs of the engine", 151, 120),
+    ("methods of telemetry that verbs call", 3, 1),
+    ("methods of rooms for others", 176, 110),
     ("methods of the widest room", 39, 25),
     ("references to inner objects that rooms hand out", 3, 0),
     ("names of fields in the snapshot and again on the wire", 29, 0),
