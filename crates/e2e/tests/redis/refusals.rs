@@ -182,8 +182,8 @@ async fn admissions_answer_so_and_say_so() {
     assert_eq!(admission.snapshot().store.unwrap().state, "up");
 }
 
-/// A server that answers every script with the same error.
-async fn answering(error: &'static str) -> String {
+/// A server that answers every script with the same.
+async fn answering(answer: &'static str) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("redis://127.0.0.1:{}/", listener.local_addr().unwrap().port());
     tokio::spawn(async move {
@@ -195,7 +195,7 @@ async fn answering(error: &'static str) -> String {
                     let answer = match words[0].to_ascii_uppercase().as_str() {
                         "HELLO" => "%1\r\n+proto\r\n:3\r\n".to_owned(),
                         "SUBSCRIBE" => format!(">3\r\n+subscribe\r\n${}\r\n{}\r\n:1\r\n", words[1].len(), words[1]),
-                        "EVAL" | "EVALSHA" | "SET" => format!("-{error}\r\n"),
+                        "EVAL" | "EVALSHA" | "SET" => format!("{answer}\r\n"),
                         "INFO" => "$0\r\n\r\n".to_owned(),
                         _ => "+OK\r\n".to_owned(),
                     };
@@ -225,36 +225,40 @@ async fn command(from: &mut (impl AsyncBufReadExt + Unpin)) -> Option<Vec<String
 }
 
 /// As servers of different versions, and what stands before them, say it.
-const ANSWERS: [&str; 18] = [
-    "OOM command not allowed when used memory > 'maxmemory'.",
-    "NOREPLICAS Not enough good replicas to write.",
-    "NOAUTH Authentication required.",
-    "WRONGPASS invalid username-password pair or user is disabled.",
-    "NOPERM this user has no permissions to run the 'evalsha' command",
-    "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk.",
-    "LOADING Redis is loading the dataset in memory",
-    "READONLY You can't write against a read only replica.",
-    "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
-    "CLUSTERDOWN Hash slot not served",
-    "TRYAGAIN Multiple keys request during rehashing of slot",
-    "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.",
-    "UNKILLABLE Sorry the script already executed write commands against the dataset.",
+const ANSWERS: [&str; 21] = [
+    "-OOM command not allowed when used memory > 'maxmemory'.",
+    "-NOREPLICAS Not enough good replicas to write.",
+    "-NOAUTH Authentication required.",
+    "-WRONGPASS invalid username-password pair or user is disabled.",
+    "-NOPERM this user has no permissions to run the 'evalsha' command",
+    "-MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk.",
+    "-LOADING Redis is loading the dataset in memory",
+    "-READONLY You can't write against a read only replica.",
+    "-MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
+    "-CLUSTERDOWN Hash slot not served",
+    "-TRYAGAIN Multiple keys request during rehashing of slot",
+    "-BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.",
+    "-UNKILLABLE Sorry the script already executed write commands against the dataset.",
     // Version 6, within a script.
-    "ERR Error running script (call to f_1): @user_script:5: @user_script: 5: -OOM command not allowed when used memory > 'maxmemory'.",
-    "ERR Error running script (call to f_1): @user_script:5: @user_script: 5: -NOREPLICAS Not enough good replicas to write.",
-    "ERR The user executing the script can't run this command or subcommand script: f, on @user_script:1.",
-    "ERR unknown command `EVALSHA`, with args beginning with: ",
-    "no upstream host",
+    "-ERR Error running script (call to f_1): @user_script:5: @user_script: 5: -OOM command not allowed when used memory > 'maxmemory'.",
+    "-ERR Error running script (call to f_1): @user_script:5: @user_script: 5: -NOREPLICAS Not enough good replicas to write.",
+    "-ERR The user executing the script can't run this command or subcommand script: f, on @user_script:1.",
+    "-ERR unknown command `EVALSHA`, with args beginning with: ",
+    "-no upstream host",
+    // What can't be read, and what is no answer of a script: a stream that is out of step, or no server of this kind.
+    "HTTP/1.1 400 Bad Request",
+    "+OK",
+    ":1",
 ];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn so_it_does_whatever_the_server_says() {
-    for error in ANSWERS {
+    for answer in ANSWERS {
         for local_shares in [false, true] {
-            let leases = leases(&answering(error).await, local_shares);
-            is_gone(&leases, error).await;
+            let leases = leases(&answering(answer).await, local_shares);
+            is_gone(&leases, answer).await;
             // Not only for the first time.
-            is_gone(&leases, error).await;
+            is_gone(&leases, answer).await;
         }
     }
     println!("{} answers, each with and without local shares", ANSWERS.len());

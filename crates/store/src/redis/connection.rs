@@ -176,11 +176,11 @@ pub(super) fn is_unknown_script(error: &RedisError) -> bool {
 /// sent.
 pub(super) fn meaning(error: &RedisError) -> StoreError {
     match error.kind() {
-        ErrorKind::Io | ErrorKind::ClusterConnectionNotFound => StoreError::Unavailable,
         ErrorKind::Server(_) | ErrorKind::Extension => answer(&code(error)),
         // The library asked by itself here, so there may be no code of the server.
         ErrorKind::AuthenticationFailed => answer(error.code().unwrap_or("WRONGPASS")),
-        _ => StoreError::Refused(error.code().unwrap_or("unknown").to_owned()),
+        // What can't be read is no answer, and nothing that comes behind it can be trusted.
+        _ => StoreError::Unavailable,
     }
 }
 

@@ -54,7 +54,8 @@ impl Reply {
     }
 }
 
-/// Returns the error for an answer that none of the scripts gives.
+/// Returns the error for an answer that none of the scripts gives: it is that of another question, or of something else
+/// than a server, so the question may have been served all the same.
 pub(super) fn unexpected() -> StoreError {
-    StoreError::Refused("unexpected answer".to_owned())
+    StoreError::Unavailable
 }

@@ -149,16 +149,13 @@ impl RedisClient {
         {
             answer = connection.follow(call, answer).await;
         }
-        let answer = answer.map_err(|error| {
-            let error = connection::meaning(&error);
-            // Keys of a cluster that are on their way say nothing of the connection.
-            if error.trouble() == Some(Trouble::Everything) {
-                self.hang_up(Some(number));
-                self.wake_keeper();
-            }
-            error
-        });
-        owed.unless_clear(answer.and_then(Reply::read)).map_err(Failure::Asking)
+        let answer = answer.map_err(|error| connection::meaning(&error)).and_then(Reply::read);
+        // Keys of a cluster that are on their way say nothing of the connection.
+        if answer.as_ref().is_err_and(|error| error.trouble() == Some(Trouble::Everything)) {
+            self.hang_up(Some(number));
+            self.wake_keeper();
+        }
+        owed.unless_clear(answer).map_err(Failure::Asking)
     }
 
     /// Returns the connection and its number. The connection task makes it, so that a caller that gives up doesn't stop
