@@ -1,7 +1,10 @@
 //! The one task behind a store: makes the connection, probes a server that failed, pays debts.
 
 use std::{
+    future::{Future, poll_fn},
+    pin::pin,
     sync::{Arc, Weak},
+    task::Poll,
     time::Duration,
 };
 
@@ -161,8 +164,20 @@ impl Drop for Bill<'_> {
     }
 }
 
-/// Pays some debts. Returns whether there were any; debts that could not be paid are put off.
+/// Pays some debts while there is a connection: nobody else makes the one that a payment would wait for, as all callers do.
 async fn pay(client: &Arc<RedisClient>) -> bool {
+    let mut wire = client.wire.subscribe();
+    let mut lost = pin!(wire.wait_for(|wire| wire.connection.is_none()));
+    let mut paid = pin!(pay_some(client));
+    poll_fn(|cx| match paid.as_mut().poll(cx) {
+        Poll::Pending if lost.as_mut().poll(cx).is_ready() => Poll::Ready(true),
+        paid => paid,
+    })
+    .await
+}
+
+/// Pays some debts. Returns whether there were any; debts that could not be paid are put off.
+async fn pay_some(client: &Arc<RedisClient>) -> bool {
     let due = client.debts().due(PAID, Instant::now());
     if due.is_empty() {
         return false;
