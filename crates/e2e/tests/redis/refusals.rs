@@ -279,6 +279,24 @@ async fn control_a_key_of_others_is_not_a_server_that_is_gone() {
     assert_eq!(leases.health(), Health::Up);
 }
 
+/// Nor is the key that tells of a restart, which all requests need.
+#[tokio::test]
+async fn a_mark_that_others_wrote_over_is_made_anew() {
+    let server = Server::start().await;
+    let store = server.builder().after_restart(AfterRestart::Quiet(ms(300))).build().unwrap();
+    let leases = Leases::builder().expiry(ms(300)).build(shared(store));
+    eventually("it grants", async || admitted(&leases, cap("nine", 9), 1).await.is_ok()).await;
+    for others in
+        [["LPUSH", "test:mark", "1"], ["SADD", "test:mark", "1"], ["SET", "test:mark", "99999999999999999999 x"]]
+    {
+        server.ask(&["DEL", "test:mark"]).await.unwrap();
+        server.ask(&others).await.unwrap();
+        let refused = admitted(&leases, cap("nine", 9), 1).await.unwrap_err();
+        assert!(matches!(refused, LeaseDenied::Store(StoreError::Restarted { .. })), "{refused:?}");
+        eventually("it grants again", async || admitted(&leases, cap("nine", 9), 1).await.is_ok()).await;
+    }
+}
+
 /// Who holds something on a server that is full keeps it, and can give it back.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_full_server_keeps_what_is_held() {

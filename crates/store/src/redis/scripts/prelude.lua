@@ -74,7 +74,10 @@ local function quiet(mark, hold, holds)
   if hold == 0 then return 0 end
   -- A mark has no hash tag.
   if mark:find('{', 1, true) then return quiet_here(mark, hold, holds) end
-  local since, of = (redis.call('GET', mark) or ''):match('^(%d+) ?(%x*)$')
+  local told = redis.pcall('GET', mark)
+  -- A key that another program wrote over is as good as none. Any other error is one.
+  if type(told) == 'table' then told = not told.err:find('WRONGTYPE', 1, true) and redis.call('GET', mark) end
+  local since, of = (told or ''):match('^(%d+) ?(%x*)$')
   since = tonumber(since)
   if not since or since > now or (run ~= '' and of ~= run) then
     redis.call('SET', mark, string.format('%.0f %s', now, run))
