@@ -297,6 +297,22 @@ async fn a_mark_that_others_wrote_over_is_made_anew() {
     }
 }
 
+/// Nor is a server that closes connections on which nothing is asked, as what stands before it may do.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_asks_after_the_connection_ended_is_answered() {
+    let server = Server::start().await;
+    for local_shares in [false, true] {
+        let leases = leases(&server.url(), local_shares);
+        for index in 0..20 {
+            assert!(admitted(&leases, cap(&format!("of its own {index}"), 9), 1).await.is_ok(), "{index}");
+            // What was admitted is given back by then.
+            tokio::time::sleep(ms(20)).await;
+            server.ask(&["CLIENT", "KILL", "TYPE", "pubsub"]).await.unwrap();
+            tokio::time::sleep(ms(50)).await;
+        }
+    }
+}
+
 /// Who holds something on a server that is full keeps it, and can give it back.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_full_server_keeps_what_is_held() {

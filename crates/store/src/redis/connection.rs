@@ -42,16 +42,20 @@ impl Target {
     }
 
     /// Returns a new connection that listens to `channel`, and asks for the run of the server if that `matters`. The
-    /// caller sets the time limit.
+    /// caller sets the time limit. When the connection to a server ends, `over` is called.
     pub(super) async fn connect(
         &self,
         channel: &str,
         matters: bool,
         timeout: Duration,
         notices: broadcast::Sender<Notice>,
+        over: impl Fn() + Send + Sync + 'static,
     ) -> Result<Connection, RedisError> {
+        let is_server = !self.is_cluster();
         let listener = move |push: PushInfo| {
-            if let Some(notice) = read(&push) {
+            if is_server && push.kind == PushKind::Disconnection {
+                over();
+            } else if let Some(notice) = read(&push) {
                 // Without a listener, no notice is needed.
                 let _ = notices.send(notice);
             }

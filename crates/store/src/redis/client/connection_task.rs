@@ -115,7 +115,10 @@ async fn step(client: &Arc<RedisClient>) -> Pause {
 async fn connect(client: &Arc<RedisClient>) -> Result<(), StoreError> {
     let notices = client.notices.clone();
     let strict = !client.settings.quiet().is_zero();
-    let made = timeout(CONNECT, client.target.connect(&client.channel, strict, CONNECT, notices)).await;
+    // A connection that ends while nobody asks is no answer to the next one who does.
+    let (it, number) = (Arc::downgrade(client), client.wire.borrow().tries + 1);
+    let over = move || it.upgrade().into_iter().for_each(|client| client.hang_up(Some(number)));
+    let made = timeout(CONNECT, client.target.connect(&client.channel, strict, CONNECT, notices, over)).await;
     let (connection, error) = match made {
         Ok(Ok(connection)) => (Some(connection), None),
         Ok(Err(error)) => (None, Some(connection::meaning(&error))),
