@@ -2,6 +2,7 @@
 //! fails.
 //!
 //! `SOAK=1` repeats each fault twenty times and makes the counts those of the documentation.
+mod clock;
 mod cluster;
 mod contract;
 mod exclusive;

@@ -21,6 +21,7 @@ pub(crate) struct Server {
     port: u16,
     folder: PathBuf,
     args: Vec<String>,
+    environment: Vec<(&'static str, PathBuf)>,
 }
 
 fn free_port() -> u16 {
@@ -33,6 +34,10 @@ impl Server {
     }
 
     pub(crate) async fn with_args(args: &[&str]) -> Self {
+        Self::with(args, Vec::new()).await
+    }
+
+    pub(crate) async fn with(args: &[&str], environment: Vec<(&'static str, PathBuf)>) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("redis-{}-{number}", std::process::id()));
@@ -42,8 +47,9 @@ impl Server {
             let port = free_port();
             // A server that did not come up has taken its folder with it.
             fs::create_dir_all(&folder).unwrap();
-            let mut server =
-                Self { child: spawn(port, &folder, &args), port, folder: folder.clone(), args: args.clone() };
+            let child = spawn(port, &folder, &args, &environment);
+            let (folder, args, environment) = (folder.clone(), args.clone(), environment.clone());
+            let mut server = Self { child, port, folder, args, environment };
             if server.is_up().await {
                 return server;
             }
@@ -137,7 +143,7 @@ impl Server {
     pub(crate) async fn restart(&mut self) {
         self.kill();
         for _ in 0..100 {
-            self.child = spawn(self.port, &self.folder, &self.args);
+            self.child = spawn(self.port, &self.folder, &self.args, &self.environment);
             if self.is_up().await {
                 return;
             }
@@ -146,11 +152,12 @@ impl Server {
     }
 }
 
-fn spawn(port: u16, folder: &PathBuf, args: &[String]) -> Child {
+fn spawn(port: u16, folder: &PathBuf, args: &[String], environment: &[(&'static str, PathBuf)]) -> Child {
     Command::new("redis-server")
         .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir"])
         .arg(folder)
         .args(args)
+        .envs(environment.iter().cloned())
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())

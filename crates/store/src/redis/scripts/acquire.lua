@@ -28,8 +28,7 @@ while ARGV[a] do
       return {now, 'full', claim, frees_after(cap)}
     end
     writes[#writes + 1] = function()
-      redis.call('ZADD', cap, now + expiry, token)
-      keep(cap, expiry)
+      hold(cap, expiry, token)
       -- Those who still wait for a lease are the last in turn from now on.
       local served = wishes_for(cap, 'lease').lease
       if served then redis.call('ZREM', cap, served.member) end

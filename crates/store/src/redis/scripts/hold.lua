@@ -48,10 +48,9 @@ end
 if units == 0 then
   drop(cap, token)
 else
-  redis.call('ZADD', cap, now + expiry, token, -units, 'units ' .. token, -(FAR + sequence), 'number ' .. token)
+  hold(cap, expiry, token, -units, 'units ' .. token, -(FAR + sequence), 'number ' .. token)
   -- Without a number of units it counts as one already.
   add_extra(cap, units - (is_block and current or 1))
-  keep(cap, expiry)
 end
 
 if units < need and (waits or mine) then

@@ -57,9 +57,9 @@ local function quiet_here(cap, hold, holds)
   local known = redis.call('ZRANGEBYSCORE', cap, SINCE[1], SINCE[2], 'WITHSCORES', 'LIMIT', 0, 1)
   local since, of = -1000 * tonumber(known[2] or 0), known[1] and known[1]:match('^known (%x*)$')
   local here, before = histories()
-  if not of or (here ~= '' and here ~= of) then
+  if not of or since > now + 1000 or (here ~= '' and here ~= of) then
     local forgotten = of and of == before or not of and holds
-    since = forgotten and now or math.max(since, up_since())
+    since = forgotten and now or math.min(now, math.max(since, up_since()))
     if of then redis.call('ZREM', cap, known[1]) end
     redis.call('ZADD', cap, -math.ceil(since / 1000), 'known ' .. here)
   end
@@ -95,6 +95,7 @@ end
 --   wish TOKEN NEED TURN   -until when it counts; all leases have one, of `lease`
 --   bound                  -the lowest bound that was stated lately; while some is held
 --   bound until            -until when that counts
+--   clock                  -when holders were written down last, in units of ten microseconds; while some is held
 --   known HISTORY          -since when nothing was forgotten, in milliseconds; in clusters
 local function block(cap, token)
   local units = redis.call('ZSCORE', cap, 'units ' .. token)
@@ -110,12 +111,32 @@ local function drop(cap, token)
   if redis.call('ZREM', cap, token) == 0 then return 0 end
   local units = block(cap, token)
   if redis.call('ZREM', cap, 'units ' .. token, 'number ' .. token) > 0 then add_extra(cap, 1 - units) end
-  if redis.call('ZCOUNT', cap, 0, '+inf') == 0 then redis.call('ZREM', cap, 'bound', 'bound until') end
+  if redis.call('ZCOUNT', cap, 0, '+inf') == 0 then redis.call('ZREM', cap, 'bound', 'bound until', 'clock') end
   return units
+end
+
+-- Where the clock of the server went back, what is held by the dead would be held until it is as late again. So what was
+-- written down last before that is now, and what it says of times goes back as far. Called before a cap is judged or changed.
+local function settle(cap)
+  local ahead = -10 * tonumber(redis.call('ZSCORE', cap, 'clock') or 0) - now
+  if ahead <= 0 then return end
+  spend_nothing(cap)
+  local all = redis.call('ZRANGEBYSCORE', cap, 0, '+inf', 'WITHSCORES')
+  for i = 1, #all, 2 do redis.call('ZADD', cap, tonumber(all[i + 1]) - ahead, all[i]) end
+  local bound = redis.call('ZSCORE', cap, 'bound until')
+  if bound then redis.call('ZADD', cap, tonumber(bound) + ahead, 'bound until') end
+  redis.call('ZADD', cap, -math.floor(now / 10), 'clock')
+end
+
+-- Writes down that `token` holds some of a cap for `expiry` from now on; and what else is said of that.
+local function hold(cap, expiry, token, ...)
+  redis.call('ZADD', cap, now + expiry, token, -math.floor(now / 10), 'clock', ...)
+  keep(cap, expiry)
 end
 
 -- Takes back what expired; returns the units that are held.
 local function sweep(cap)
+  settle(cap)
   local expired = redis.call('ZRANGEBYSCORE', cap, 0, now)
   for _, token in ipairs(expired) do drop(cap, token) end
   return redis.call('ZCOUNT', cap, 0, '+inf') - tonumber(redis.call('ZSCORE', cap, 'extra') or 0)
@@ -127,8 +148,10 @@ local function frees_after(cap)
   return tonumber(first[2]) - now
 end
 
+-- More than it can be is what a clock said that went back since; so it is with wishes.
 local function wanted_for(cap)
-  return -tonumber(redis.call('ZSCORE', cap, 'wanted') or 0) - now
+  local left = -tonumber(redis.call('ZSCORE', cap, 'wanted') or 0) - now
+  return left > WANTED and 0 or left
 end
 
 local function publish(channel, word, key)
@@ -152,7 +175,7 @@ local function wishes_for(cap, token)
   local wishes, others = {}, false
   if wanted_for(cap) <= 0 then return wishes, others end
   -- Those that are over are not removed here: that would be a write, after which a full server refuses none.
-  for _, member in ipairs(redis.call('ZRANGEBYSCORE', cap, '-inf', string.format('(%.0f', -now))) do
+  for _, member in ipairs(redis.call('ZRANGEBYSCORE', cap, -now - WISH, string.format('(%.0f', -now))) do
     local name, need, turn = member:match('^wish (%S+) (%d+) (%d+)$')
     if name then
       wishes[name] = {need = tonumber(need), turn = tonumber(turn), member = member}
@@ -237,26 +260,31 @@ end
 -- Units of a rate: how many of `most` there are, when there will be one or how long these may be used, and what to
 -- write down. kind, maximum, period, burst as the claim has them.
 local function meter(key, kind, maximum, period, burst, most)
+  local told = redis.call('HMGET', key, 'index', 'charged', 'next', 'at')
+  local index, of, next = math.floor(now / period), tonumber(told[1] or -1), tonumber(told[3] or 0)
+  -- Where the clock of the server went back, what was charged last is charged now.
+  local back = tonumber(told[4] or 0) - now
+  if back > 0 then
+    of, next = index, next - back
+    redis.call('HSET', key, 'index', of, 'next', next, 'at', now)
+  end
   if kind == 'bucket' then
-    local index = math.floor(now / period)
-    local charged = redis.call('HMGET', key, 'index', 'charged')
-    local used = 0
-    if tonumber(charged[1] or -1) == index then used = tonumber(charged[2]) end
+    local used = of == index and tonumber(told[2] or 0) or 0
     local units = math.max(0, math.min(most, maximum - used))
     local over = (index + 1) * period - now
     return units, over, function()
-      redis.call('HSET', key, 'index', index, 'charged', used + units)
+      redis.call('HSET', key, 'index', index, 'charged', used + units, 'at', now)
       keep(key, over)
     end
   end
   local step = math.ceil(period / maximum)
   local ahead = step * burst
-  local next = math.max(tonumber(redis.call('HGET', key, 'next') or 0), now)
+  next = math.max(next, now)
   local units = math.max(0, math.min(most, math.floor((now + ahead - next) / step)))
   local after = ahead
   if units == 0 then after = next + step - (now + ahead) end
   return units, after, function()
-    redis.call('HSET', key, 'next', next + units * step)
+    redis.call('HSET', key, 'next', next + units * step, 'at', now)
     keep(key, next + units * step - now)
   end
 end

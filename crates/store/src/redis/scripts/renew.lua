@@ -12,14 +12,14 @@ while ARGV[a] do
   local token, expiry, caps = ARGV[a], tonumber(ARGV[a + 1]), tonumber(ARGV[a + 2])
   local alive = true
   for i = 0, caps - 1 do
+    settle(KEYS[k + i])
     local expires = tonumber(redis.call('ZSCORE', KEYS[k + i], token) or false)
     if not restored and not (expires and expires > now) then alive = false end
   end
   for i = 0, caps - 1 do
     local cap = KEYS[k + i]
     if alive then
-      redis.call('ZADD', cap, now + expiry, token)
-      keep(cap, expiry)
+      hold(cap, expiry, token)
     else
       drop(cap, token)
     end
