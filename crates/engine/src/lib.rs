@@ -83,7 +83,7 @@ pub use self::{
     },
     words::{
         BuildError, Criticality, Histogram, OnStoreFailure, Outcome, Problem, Reason, Timestamp, UnknownWord, hash_of,
-        nanos, normal, short,
+        nanos, normal, short, short_words,
     },
 };
 

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::value::Origin;
-use tower_admission_engine::{BuildError, Problem};
+use tower_admission_engine::{BuildError, Problem, short_words};
 
 /// A problem of a configuration: its origin, the setting, what was found, what is allowed.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -53,9 +53,9 @@ impl fmt::Display for ConfigProblem {
             f.write_str(": ")?;
         }
         if !self.path().is_empty() {
-            write!(f, "{}: ", self.path())?;
+            write!(f, "{}: ", short_words(self.path()))?;
         }
-        f.write_str(self.message())
+        f.write_str(&short_words(self.message()))
     }
 }
 
@@ -108,3 +108,20 @@ impl fmt::Display for ConfigError {
 }
 
 impl std::error::Error for ConfigError {}
+
+#[cfg(test)]
+mod tests {
+    use crate::Sources;
+
+    #[test]
+    fn of_a_long_name_a_message_shows_the_beginning() {
+        let name = "ä".repeat(100_000);
+        let text = format!(
+            "{name} = 1\n\"{name}\" = 2\n[partitions]\n\"{name}\" = \"200%\"\n[overrides.\"{name}*\".c]\nmax_in_flight = 0"
+        );
+        let error = Sources::new().toml("long", text).load().unwrap_err();
+        let said = error.to_string();
+        assert!(said.contains("…: ") && said.chars().count() < 2_000, "{} characters", said.chars().count());
+        assert!(error.problems().iter().any(|problem| problem.path().contains(&name)), "programs get all of it");
+    }
+}

@@ -19,7 +19,7 @@ pub use self::{
     names::{hash_of, normal},
     on_store_failure::OnStoreFailure,
     outcome::Outcome,
-    problem::{BuildError, Problem, short},
+    problem::{BuildError, Problem, short, short_words},
     reason::Reason,
     time::{Timestamp, nanos},
 };

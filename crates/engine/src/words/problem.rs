@@ -48,9 +48,23 @@ pub fn short(number: f64) -> String {
     if text.len() > 20 { format!("{number:e}") } else { text }
 }
 
+/// Shows a message with the beginnings of its longest words: these are names, of any length.
+pub fn short_words(text: &str) -> String {
+    let mut length = 0;
+    let shown = text.chars().filter_map(|c| {
+        length = if c == ' ' { 0 } else { length + 1 };
+        match length {
+            0..=100 => Some(c),
+            101 => Some('…'),
+            _ => None,
+        }
+    });
+    shown.collect()
+}
+
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.path, self.message)
+        write!(f, "{}: {}", short_words(&self.path), short_words(&self.message))
     }
 }
 
