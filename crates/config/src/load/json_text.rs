@@ -6,16 +6,16 @@ use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 
 use super::{
     problems::ConfigProblem,
-    value::{Node, Origin, Table, Value, join},
+    value::{Lines, Node, Origin, Table, Value, join},
 };
 use crate::schema::setting::Problems;
 
 /// Reads a text. What can't be read is noted. `None` where nothing can.
 pub(crate) fn read(origin: &Origin, path: &str, text: &str, problems: &Problems) -> Option<Node> {
     let bytes = Cell::new(0);
-    let ends: Vec<_> = text.match_indices('\n').map(|(end, _)| end).collect();
+    let lines = Lines::of(text);
     let mut json = serde_json::Deserializer::from_reader(Counted { rest: text.as_bytes(), bytes: &bytes });
-    let seed = NodeSeed { origin, read: Some((text, &ends, &bytes)), path: path.to_owned(), problems };
+    let seed = NodeSeed { origin, read: Some((&lines, &bytes)), path: path.to_owned(), problems };
     let error = match seed.deserialize(&mut json).and_then(|node| json.end().map(|()| node)) {
         Ok(node) => return Some(node),
         Err(error) => error,
@@ -48,8 +48,8 @@ impl io::Read for Counted<'_> {
 #[derive(Debug)]
 pub(crate) struct NodeSeed<'a> {
     pub(crate) origin: &'a Origin,
-    /// The text, where its lines end, and how much of it was read.
-    pub(crate) read: Option<(&'a str, &'a [usize], &'a Cell<usize>)>,
+    /// The text, and how much of it was read.
+    pub(crate) read: Option<(&'a Lines<'a>, &'a Cell<usize>)>,
     pub(crate) path: String,
     pub(crate) problems: &'a Problems,
 }
@@ -61,15 +61,15 @@ impl NodeSeed<'_> {
 
     /// Where the value begins that is read next.
     fn here(&self) -> Origin {
-        let (Origin::File { name, .. }, Some((text, ends, bytes))) = (self.origin, self.read) else {
+        let (Origin::File { name, .. }, Some((lines, bytes))) = (self.origin, self.read) else {
             return self.origin.clone();
         };
         // Of a value in a list the first byte was looked at.
         let read = bytes.get();
-        let is_seen = read > 0 && text.as_bytes().get(read - 1) != Some(&b':');
+        let is_seen = read > 0 && lines.byte(read - 1) != Some(b':');
         let start = read - usize::from(is_seen);
-        let blank = text.get(start..).map_or(0, |rest| rest.len() - rest.trim_start().len());
-        Origin::place(name, text, ends, start + blank)
+        let rest = lines.rest(start);
+        lines.place(name, start + rest.len() - rest.trim_start().len())
     }
 
     const fn inner(&self, path: String) -> NodeSeed<'_> {

@@ -144,10 +144,11 @@ impl Sources {
         }
         let mut effective = Vec::new();
         trace("", &config.resolved().write().at(&Origin::Default), Some(&before), Some(&shown), &mut effective);
+        let from_code: Vec<_> = effective.iter().filter(|one| one.origin == Origin::Code).collect();
         let warnings = config.check().unwrap_or_else(|error| {
             for problem in error.problems() {
                 let path = as_written(problem.path());
-                let origin = origin_of(&path, &effective, &said);
+                let origin = origin_of(&path, &from_code, &effective, &said);
                 problems.borrow_mut().push(ConfigProblem::new(&origin, path, problem.message()));
             }
             Vec::new()
@@ -303,10 +304,9 @@ fn as_written(path: &str) -> String {
 }
 
 /// Where the value that a problem is about came from.
-fn origin_of(path: &str, effective: &[Effective], said: &Node) -> Origin {
-    let is_about =
-        |one: &&Effective| one.path.strip_prefix(path).is_some_and(|it| it.is_empty() || it.starts_with('.'));
-    if effective.iter().filter(is_about).any(|one| one.origin == Origin::Code) {
+fn origin_of(path: &str, from_code: &[&Effective], effective: &[Effective], said: &Node) -> Origin {
+    let is_about = |one: &Effective| one.path.strip_prefix(path).is_some_and(|it| it.is_empty() || it.starts_with('.'));
+    if from_code.iter().any(|one| is_about(one)) {
         return Origin::Code;
     }
     if let Some(group) = path.strip_prefix("budget ") {

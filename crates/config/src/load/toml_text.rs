@@ -1,6 +1,6 @@
 //! TOML as values with lines.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use ::toml::{
     Spanned,
@@ -9,7 +9,7 @@ use ::toml::{
 
 use super::{
     problems::ConfigProblem,
-    value::{Node, Origin, Table, Value},
+    value::{Lines, Node, Origin, Table, Value},
 };
 use crate::schema::setting::Problems;
 
@@ -21,21 +21,19 @@ pub(crate) fn read(name: &str, text: &str, problems: &Problems) -> Node {
     const MOST: usize = 32;
     let mut rest = text.to_owned();
     for _ in 0..MOST {
-        let ends = rest.match_indices('\n').map(|(end, _)| end).collect();
-        let reader = Reader { name: name.into(), text: &rest, ends };
+        let reader = Reader { name: name.into(), lines: Lines::of(&rest) };
         let (table, errors) = DeTable::parse_recoverable(&rest);
         if errors.is_empty() {
             return reader.table(table.get_ref()).at(&Origin::file(name));
         }
-        let mut broken = Vec::new();
+        let mut broken = BTreeSet::new();
         for error in errors {
             let at = error.span().map_or(0, |span| span.start);
-            let origin = Origin::place(&reader.name, &rest, &reader.ends, at);
+            let origin = reader.lines.place(&reader.name, at);
             let Origin::File { line: Some(line), .. } = origin else { continue };
             let problem = ConfigProblem::new(&origin, "", format!("invalid TOML: {}", error.message().trim()));
             // One mistake per line is enough to look at it.
-            if !broken.contains(&line) {
-                broken.push(line);
+            if broken.insert(line) {
                 problems.borrow_mut().push(problem);
             }
         }
@@ -45,7 +43,7 @@ pub(crate) fn read(name: &str, text: &str, problems: &Problems) -> Node {
 }
 
 /// The text with empty lines instead of these, counted from 1; without its header a whole section is left out.
-fn without(text: &str, broken: &[usize]) -> String {
+fn without(text: &str, broken: &BTreeSet<usize>) -> String {
     let mut section_is_broken = false;
     let lines = text.split('\n').enumerate().map(|(index, line)| {
         let is_broken = broken.contains(&(index + 1));
@@ -59,8 +57,7 @@ fn without(text: &str, broken: &[usize]) -> String {
 
 struct Reader<'t> {
     name: Arc<str>,
-    text: &'t str,
-    ends: Vec<usize>,
+    lines: Lines<'t>,
 }
 
 impl Reader<'_> {
@@ -70,7 +67,7 @@ impl Reader<'_> {
     }
 
     fn node(&self, value: &Spanned<DeValue<'_>>) -> Node {
-        let origin = Origin::place(&self.name, self.text, &self.ends, value.span().start);
+        let origin = self.lines.place(&self.name, value.span().start);
         let value = match value.get_ref() {
             DeValue::String(text) => Value::text(text.as_ref()),
             DeValue::Integer(number) => i64::from_str_radix(number.as_str(), number.radix())
