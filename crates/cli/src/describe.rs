@@ -173,8 +173,8 @@ fn of_waiters(page: &WaiterPage, paint: Paint) -> Vec<String> {
         table.row([
             Cell::number(waiter.place),
             Cell::from(&*waiter.stage),
-            Cell::from(&waiter.class),
-            Cell::from(waiter.run.as_deref().unwrap_or_default()),
+            Cell::name(&waiter.class),
+            Cell::name(waiter.run.as_deref().unwrap_or_default()),
             Cell::from(seconds(waiter.waited_seconds)),
             Cell::from(waiter.estimated_wait_seconds.map_or_else(|| "?".to_owned(), seconds)),
             Cell::from(waiter.blocked_by.as_ref().map_or_else(|| "nothing".to_owned(), words::full)),

@@ -2,6 +2,9 @@
 
 use crate::text::{Look, Paint, cut, safe};
 
+/// A wider cell pushes its own row to the right, and no other one: the other rows would be as long.
+const WIDEST: usize = 160;
+
 /// What stands in one column of one row.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Cell {
@@ -58,14 +61,14 @@ impl<const N: usize> Table<N> {
         let all = || std::iter::once(&heads).chain(&self.rows);
         let widths: [usize; N] = std::array::from_fn(|column| {
             let least = above.map_or(0, |widths| widths[column]);
-            all().map(|row| row[column].text.chars().count()).fold(least, usize::max)
+            all().map(|row| row[column].text.chars().count().min(WIDEST)).fold(least, usize::max)
         });
         let skipped = usize::from(above.replace(widths).is_some());
         let line = |row: &[Cell; N]| {
             let cells =
                 row.iter().zip(self.heads).zip(widths).enumerate().filter(|(_, ((_, head), _))| !head.is_empty());
             let cells = cells.map(|(column, ((cell, head), width))| {
-                let space = " ".repeat(width - cell.text.chars().count());
+                let space = " ".repeat(width.saturating_sub(cell.text.chars().count()));
                 let painted = paint.paint(cell.look, &cell.text);
                 match () {
                     () if head.starts_with('>') => format!("{space}{painted}"),
@@ -76,5 +79,21 @@ impl<const N: usize> Table<N> {
             cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
         };
         all().skip(skipped).map(line).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_cell_makes_no_other_row_longer() {
+        let mut table = Table::new(["A", "B"]);
+        for text in ["a", &"ä".repeat(100_000), "c"] {
+            table.row([Cell::from(text), Cell::from("b")]);
+        }
+        let lengths =
+            table.lines(Paint::for_stdout()).iter().skip(1).map(|line| line.chars().count()).collect::<Vec<_>>();
+        assert_eq!(lengths, [WIDEST + 3, 100_003, WIDEST + 3]);
     }
 }
