@@ -13,6 +13,7 @@ use crate::{
     args::CaptureArgs,
     client::{Client, block_on},
     failure::{End, Failure},
+    text::escaped,
 };
 
 pub(crate) fn run(args: &CaptureArgs) -> Result<End, Failure> {
@@ -26,7 +27,7 @@ pub(crate) fn run(args: &CaptureArgs) -> Result<End, Failure> {
     let ask = |out: &mut dyn Write| block_on(client.fetch(&method, &path, out));
     match &args.output {
         Some(file) => to_file(file, ask),
-        None => ask(&mut io::stdout().lock()).map(|()| End::Well),
+        None => ask(&mut Shown::default()).map(|()| End::Well),
     }
 }
 
@@ -37,6 +38,30 @@ pub(crate) fn path(last: Option<Duration>, max_bytes: Option<usize>) -> String {
     let parameters = parameters.into_iter().filter_map(|(name, value)| Some(format!("{name}={}", value?)));
     let query = parameters.collect::<Vec<_>>().join("&");
     if query.is_empty() { "/capture".to_owned() } else { format!("/capture?{query}") }
+}
+
+/// Standard output, line by line: what could harm a terminal is written as JSON can write it.
+#[derive(Debug, Default)]
+struct Shown {
+    begun: Vec<u8>,
+}
+
+impl Write for Shown {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.begun.extend_from_slice(bytes);
+        if bytes.contains(&b'\n') {
+            let end = self.begun.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
+            let lines: Vec<_> = self.begun.drain(..end).collect();
+            io::stdout().write_all(escaped(&String::from_utf8_lossy(&lines)).as_bytes())?;
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let mut out = io::stdout();
+        out.write_all(escaped(&String::from_utf8_lossy(&std::mem::take(&mut self.begun))).as_bytes())?;
+        out.flush()
+    }
 }
 
 /// A file that is there only if all of it came.

@@ -14,7 +14,11 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::{net::TcpStream, runtime};
 
-use crate::{args::ServerArgs, failure::Failure, text::safe};
+use crate::{
+    args::ServerArgs,
+    failure::Failure,
+    text::{is_read, safe},
+};
 
 /// How long ago the handle was made, in seconds, by which entries of its journal are dated.
 const NOW: &str = "admission-now";
@@ -128,8 +132,7 @@ impl Client {
                     status => self.trouble(&format!("{status}: {detail}")),
                 })
             }
-            (status, "", _) => Err(self.stranger(&format!("it answers {status}"))),
-            (status, kind, _) => Err(self.stranger(&format!("it answers {status} and {}", safe(kind)))),
+            (status, kind, _) => Err(self.another(status, kind)),
         }
     }
 
@@ -167,7 +170,8 @@ impl Client {
         let late = |_| self.trouble(&self.silence());
         let response = tokio::time::timeout(self.timeout, self.send(request)).await.map_err(late)??;
         let (head, mut body) = response.into_parts();
-        if !head.status.is_success() {
+        let kind = head.headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+        if kind == "application/problem+json" {
             let body = Limited::new(body, LONGEST).collect();
             let body = tokio::time::timeout(self.timeout, body).await.map_err(late)?;
             let body = body.map_err(|error| self.trouble(&error.to_string()))?.to_bytes();
@@ -183,14 +187,18 @@ impl Client {
                 status => self.trouble(&format!("{status}: {detail}")),
             });
         }
+        if !matches!((head.status, kind), (StatusCode::NO_CONTENT, _) | (StatusCode::OK, "application/x-ndjson")) {
+            return Err(self.another(head.status, kind));
+        }
         while let Some(frame) = tokio::time::timeout(self.timeout, body.frame()).await.map_err(late)? {
             let frame = frame.map_err(|error| self.trouble(&error.to_string()))?;
-            if let Ok(data) = frame.into_data() {
-                out.write_all(&data)?;
+            if let Ok(data) = frame.into_data()
+                && !is_read(out.write_all(&data))?
+            {
+                return Ok(());
             }
         }
-        out.flush()?;
-        Ok(())
+        is_read(out.flush()).map(|_| ())
     }
 
     /// Makes a type of an answer.
@@ -219,6 +227,12 @@ impl Client {
              --url or ADMISSION_URL says where it is.",
             self.url
         ))
+    }
+
+    /// What answers with another kind of content is told to be.
+    fn another(&self, status: StatusCode, kind: &str) -> Failure {
+        let kind = if kind.is_empty() { String::new() } else { format!(" and {}", safe(kind)) };
+        self.stranger(&format!("it answers {status}{kind}"))
     }
 
     fn stranger(&self, why: &str) -> Failure {

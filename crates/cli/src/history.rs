@@ -35,10 +35,12 @@ pub(crate) fn run(args: &HistoryArgs) -> Result<End, Failure> {
         path.push_str("&labels=top");
     }
     let (json, age) = block_on(client.get_dated(&path))?;
+    let page: HistoryPage = client.read(json.clone())?;
+    // All fields of a page have defaults: any object could be read as one.
+    client.read::<Vec<serde::de::IgnoredAny>>(json["frames"].clone())?;
     if args.json {
         return text::print(&text::json(&json));
     }
-    let page: HistoryPage = client.read(json.clone())?;
     if page.frames.is_empty() {
         return text::print(
             "nothing is known yet: the history begins with the first call of `Admission::introspection`\n",

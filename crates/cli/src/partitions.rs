@@ -17,10 +17,10 @@ use crate::{
 pub(crate) fn run(args: &PartitionsArgs) -> Result<End, Failure> {
     let client = Client::new(&args.server)?;
     let json = block_on(client.get("/partitions"))?;
+    let all: Partitions = client.read(json.clone())?;
     if args.json {
         return text::print(&text::json(&json));
     }
-    let all: Partitions = client.read(json)?;
     let lines = table(&all.partitions).lines(Paint::for_stdout());
     text::print(&(lines.join("\n") + "\n"))
 }

@@ -2,7 +2,7 @@
 
 use std::{
     borrow::Cow,
-    io::{ErrorKind, IsTerminal, Write, stdout},
+    io::{self, ErrorKind, IsTerminal, Write, stdout},
 };
 
 use crate::failure::{End, Failure};
@@ -15,7 +15,12 @@ pub(crate) fn print(text: &str) -> Result<End, Failure> {
 /// The same for output in parts: returns whether the output is still read.
 pub(crate) fn show(text: &str) -> Result<bool, Failure> {
     let mut out = stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+    is_read(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
+}
+
+/// Whether what was written to is still read.
+pub(crate) fn is_read(written: io::Result<()>) -> Result<bool, Failure> {
+    match written {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
         Err(error) => Err(Failure::Missing(format!("can't write: {error}"))),
@@ -56,7 +61,8 @@ pub(crate) fn json_line(value: &serde_json::Value) -> String {
     escaped(&format!("{value}\n"))
 }
 
-fn escaped(text: &str) -> String {
+/// JSON with what could harm a terminal as JSON can write it.
+pub(crate) fn escaped(text: &str) -> String {
     let mut units = [0; 2];
     let escaped = text.chars().map(|c| match c {
         c if c != '\n' && is_unsafe(c) => c.encode_utf16(&mut units).iter().map(|it| format!("\\u{it:04x}")).collect(),

@@ -4,11 +4,25 @@ use axum::{Json, Router, routing::get};
 use serde_json::json;
 use tokio::{io::AsyncWriteExt, net::TcpListener};
 
-use crate::support::{run, serve};
+use crate::support::{BINARY, bounded, command, run, serve};
 
 /// Each command that asks a server.
-const COMMANDS: [&[&str]; 5] =
-    [&["list"], &["describe", "payments"], &["watch", "--count", "1"], &["journal"], &["journal", "--follow"]];
+const COMMANDS: [&[&str]; 14] = [
+    &["status"],
+    &["status", "--json"],
+    &["partitions"],
+    &["partitions", "--json"],
+    &["list"],
+    &["describe", "payments"],
+    &["describe", "--partition", "default"],
+    &["watch", "--count", "1"],
+    &["journal"],
+    &["journal", "--follow"],
+    &["history"],
+    &["history", "--json"],
+    &["capture"],
+    &["what-if"],
+];
 
 async fn all_fail(url: &str, why: &str) {
     for command in COMMANDS {
@@ -58,7 +72,7 @@ async fn another_server_is_told_from_an_introspection() {
     all_fail(&url, "it answers 200 OK and text/html").await;
     server.abort();
     let (url, server) = serve(Router::new().fallback(get(async || Json(json!({ "up": true }))))).await;
-    all_fail(&url, "of another version, or of another program").await;
+    all_fail(&url, "this is no introspection of tower-admission").await;
     server.abort();
 }
 
@@ -81,4 +95,18 @@ async fn a_url_that_is_none_is_a_mistake_of_the_command_line() {
     ] {
         run(arguments).await.with(2);
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_capture_does_a_terminal_no_harm_and_may_be_left_unread() {
+    let lines = "{\"label\":\"\u{9b}31m\u{202e}\x1b\"}\n".repeat(10_000) + "begun \u{9b}";
+    let lines = get(async move || ([("content-type", "application/x-ndjson")], lines));
+    let (url, server) = serve(Router::new().fallback(lines)).await;
+    let shown = run(&["capture", "--url", &url]).await.with(0);
+    let safe = "{\"label\":\"\\u009b31m\\u202e\\u001b\"}\n".repeat(10_000) + "begun \\u009b";
+    assert!(shown == safe, "{}", &shown[..100]);
+    let first = format!("set -o pipefail; {BINARY} capture --url {url} | head -n 1");
+    let first = bounded("the first line", command("bash", &[]).args(["-c", &first]).output()).await.unwrap();
+    assert!(first.status.success() && first.stderr.is_empty(), "{first:?}");
+    server.abort();
 }
