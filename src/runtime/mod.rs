@@ -222,7 +222,8 @@ impl Admission {
         warnings
     }
 
-    /// Publishes all metrics now, to the recorder of this thread. The driver does so each second.
+    /// Publishes all metrics now, to the recorder of this thread. The driver does so each second. Called by the recorder itself, it does
+    /// nothing.
     pub fn publish_metrics(&self) {
         self.shared.look_closely_at_store();
         self.shared.publish();

@@ -256,3 +256,39 @@ fn a_recorder_that_panics_is_no_business_of_who_publishes() {
     metrics::with_local_recorder(&NoRecorder, || admission.publish_metrics());
     assert!(admission.warnings().iter().any(|it| it.contains("recorder panicked")), "{:?}", admission.warnings());
 }
+
+/// A recorder that asks for metrics while it is given some.
+#[derive(Debug)]
+struct Eager(Admission);
+
+impl Recorder for Eager {
+    fn describe_counter(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+    fn describe_gauge(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+    fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+    fn register_counter(&self, _: &Key, _: &Metadata<'_>) -> Counter {
+        self.0.publish_metrics();
+        Counter::noop()
+    }
+    fn register_gauge(&self, _: &Key, _: &Metadata<'_>) -> Gauge {
+        Gauge::noop()
+    }
+    fn register_histogram(&self, _: &Key, _: &Metadata<'_>) -> Histogram {
+        Histogram::noop()
+    }
+}
+
+#[test]
+fn a_recorder_that_publishes_does_not_wait_for_itself() {
+    let (published, twice) = mpsc::channel();
+    let eager = Eager(Admission::builder().build().unwrap());
+    thread::spawn(move || {
+        for _ in 0..2 {
+            metrics::with_local_recorder(&eager, || eager.0.publish_metrics());
+            published.send(eager.0.warnings()).unwrap();
+        }
+    });
+    for _ in 0..2 {
+        let warnings = twice.recv_timeout(ms(10_000)).expect("it waits for itself");
+        assert!(!warnings.iter().any(|it| it.contains("recorder panicked")), "{warnings:?}");
+    }
+}
