@@ -5,6 +5,8 @@ mod driver;
 mod history;
 mod metrics;
 mod publish;
+#[cfg(feature = "introspect")]
+mod sampling;
 mod trace;
 
 #[cfg(feature = "introspect")]

@@ -9,7 +9,6 @@ use super::{
 use crate::{
     Timestamp,
     engine::{HealthSnapshot, SampledName, text},
-    runtime::{core::lock, shared::Shared},
 };
 
 /// Time that is compared, and the time before it which may already be part of what has changed.
@@ -31,18 +30,9 @@ struct Change {
     words: String,
 }
 
-impl Shared {
-    /// Adds what is different from before, as far as a history is kept.
-    pub(in crate::runtime) fn add_changes(&self, health: &mut HealthSnapshot) {
-        if let Some(history) = &*lock(&self.history) {
-            history.add_changes(health);
-        }
-    }
-}
-
 impl History {
     /// Notes which partitions and classes requests have and no setting knows.
-    pub(super) fn note_unknown(&mut self, now: Timestamp, partitions: Vec<String>, classes: Vec<String>) {
+    pub(in crate::runtime) fn note_unknown(&mut self, now: Timestamp, partitions: Vec<String>, classes: Vec<String>) {
         let partitions = partitions.into_iter().map(|name| (name, "a partition that no setting knows"));
         let classes = classes.into_iter().map(|name| (name, "a class without rules"));
         let unknown = partitions.chain(classes).map(|(name, what)| {
@@ -55,7 +45,7 @@ impl History {
     }
 
     /// Adds what is different from before. What harms no request is left out where all is well.
-    pub(super) fn add_changes(&self, health: &mut HealthSnapshot) {
+    pub(in crate::runtime) fn add_changes(&self, health: &mut HealthSnapshot) {
         health.changed = self.changes(health.state == "fine");
         if !health.changed.is_empty() {
             health.headline += &format!("; changed: {}", health.changed.join(", "));
@@ -63,7 +53,7 @@ impl History {
     }
 
     /// Whether requests of a label or of a partition wait longer than before, or all of them for the processor.
-    pub(super) fn has_longer_waits(&self) -> bool {
+    pub(in crate::runtime) fn has_longer_waits(&self) -> bool {
         let frames = self.now_and_before();
         let of_kind = |kind: &Kind| subjects(&frames, *kind).iter().any(|it| it.waits().is_some());
         // All that waits, waits in a partition: to look at that is cheap.

@@ -14,11 +14,7 @@ mod tests;
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 pub(crate) use self::frame::{Frame, Row};
-use crate::{
-    Timestamp,
-    engine::HistorySample,
-    runtime::{core::lock, shared::Shared},
-};
+use crate::{Timestamp, engine::HistorySample};
 
 /// Time that is kept.
 const RETAINED: Duration = Duration::from_secs(3_600);
@@ -31,15 +27,15 @@ const MOST_COARSE: usize = 400;
 /// Least time between two samples. A second is asked for; timers are a little early or late.
 const STEP: Duration = Duration::from_millis(900);
 /// A longer time without a sample is a gap.
-const GAP: Duration = Duration::from_secs(3);
+pub(super) const GAP: Duration = Duration::from_secs(3);
 
 /// The last hour.
 #[derive(Debug)]
 pub(crate) struct History {
-    began: Timestamp,
+    pub(super) began: Timestamp,
     /// Whether a driver takes samples: without one, a gap only says that there was no look.
-    is_driven: bool,
-    last: HistorySample,
+    pub(super) is_driven: bool,
+    pub(super) last: HistorySample,
     /// The sample with which the present ten seconds began.
     base: HistorySample,
     /// The newest frames, the oldest first, and how many of them make up each older frame that is finished.
@@ -54,7 +50,7 @@ pub(crate) struct History {
 }
 
 impl History {
-    fn new(first: HistorySample) -> Self {
+    pub(super) fn new(first: HistorySample) -> Self {
         Self {
             began: first.at,
             is_driven: false,
@@ -68,12 +64,12 @@ impl History {
         }
     }
 
-    fn is_due(&self, now: Timestamp) -> bool {
+    pub(super) fn is_due(&self, now: Timestamp) -> bool {
         now.since(self.last.at) >= STEP
     }
 
     /// Notes what happened since the last sample, and what is said of it.
-    fn note(&mut self, sample: HistorySample, headline: String) {
+    pub(super) fn note(&mut self, sample: HistorySample, headline: String) {
         if !self.is_due(sample.at) {
             return;
         }
@@ -119,7 +115,7 @@ impl History {
     }
 
     /// Returns the frames that end later than this, the oldest first: no two are about the same time.
-    fn since(&self, since: Timestamp) -> Vec<Arc<Frame>> {
+    pub(super) fn since(&self, since: Timestamp) -> Vec<Arc<Frame>> {
         let older = self.coarse.iter().take(self.coarse.len() - self.groups.len());
         older.chain(&self.fine).filter(|it| it.to > since).map(Arc::clone).collect()
     }
@@ -139,57 +135,4 @@ impl HistoryView {
     pub(crate) const RETAINED: Duration = RETAINED;
     pub(crate) const STEP: Duration = Duration::from_secs(1);
     pub(crate) const COARSE: Duration = COARSE;
-}
-
-impl Shared {
-    /// Keeps a history from now on. The driver takes the samples, also where no request comes.
-    pub(crate) fn begin_history(self: &Arc<Self>) {
-        let mut history = lock(&self.history);
-        if history.is_none() {
-            let now = self.time.now();
-            *history = Some(Box::new(History::new(self.with_engine(|state, _| {
-                state.engine.begin_sampling();
-                state.engine.pass_time(now);
-                state.engine.sample()
-            }))));
-        }
-        drop(history);
-        self.drive_here();
-    }
-
-    /// Takes a sample if a second is over. Without a history, this does nothing.
-    pub(in crate::runtime) fn note_history(&self) {
-        if let Some(history) = &mut *lock(&self.history) {
-            self.note_history_in(history);
-            history.is_driven = true;
-        }
-    }
-
-    fn note_history_in(&self, history: &mut History) {
-        let now = self.time.now();
-        if history.is_due(now) {
-            let gap = now.since(history.last.at);
-            let stall = (history.is_driven && gap > GAP).then_some(gap);
-            let has_longer_waits = history.has_longer_waits();
-            let (sample, mut health, classes) = self.with_engine(|state, _| {
-                state.engine.note_past(now, has_longer_waits, stall);
-                // Labels are chosen, as by a tick.
-                state.engine.pass_time_for_look(now);
-                (state.engine.sample(), state.snapshot().health, state.engine.classes_without_rules())
-            });
-            history.add_changes(&mut health);
-            history.note(sample, health.headline);
-            history.note_unknown(now, self.partitions.unknown(), classes);
-        }
-    }
-
-    /// Returns the frames of the last `last`, and of them those that end after `since`.
-    pub(crate) fn history(&self, last: Duration, since: Timestamp) -> Option<HistoryView> {
-        let mut history = lock(&self.history);
-        let history = history.as_mut()?;
-        // Where no driver ticks, looks are samples.
-        self.note_history_in(history);
-        let now = self.time.now();
-        Some(HistoryView { began: history.began, now, frames: history.since(since.max(now.before(last))) })
-    }
 }
