@@ -54,8 +54,8 @@ impl Reply {
     }
 }
 
-/// Returns the error for an answer that none of the scripts gives: it is that of another question, or of something else
-/// than a server, so the question may have been served all the same.
+/// Returns the error for an answer that none of the scripts gives. It belongs to another question, or comes from something that is
+/// no server, so the question may have been served all the same.
 pub(super) fn unexpected() -> StoreError {
     StoreError::Unavailable
 }

@@ -115,7 +115,7 @@ async fn step(client: &Arc<RedisClient>) -> Pause {
 async fn connect(client: &Arc<RedisClient>) -> Result<(), StoreError> {
     let notices = client.notices.clone();
     let strict = !client.settings.quiet().is_zero();
-    // A connection that ends while nobody asks is no answer to the next one who does.
+    // A connection that ended while no request used it fails no request.
     let (it, number) = (Arc::downgrade(client), client.wire.borrow().tries + 1);
     let over = move || it.upgrade().into_iter().for_each(|client| client.hang_up(Some(number)));
     let made = timeout(CONNECT, client.target.connect(&client.channel, strict, CONNECT, notices, over)).await;
@@ -167,7 +167,7 @@ impl Drop for Bill<'_> {
     }
 }
 
-/// Pays some debts while there is a connection: nobody else makes the one that a payment would wait for, as all callers do.
+/// Pays some debts while there is a connection. This task makes connections, so a payment that waited for one would wait for itself.
 async fn pay(client: &Arc<RedisClient>) -> bool {
     let mut wire = client.wire.subscribe();
     let mut lost = pin!(wire.wait_for(|wire| wire.connection.is_none()));

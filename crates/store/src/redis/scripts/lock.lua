@@ -15,7 +15,7 @@ if holder == token then return {now, 'taken'} end
 
 local ahead = 0
 if ARGV[4] == '1' then
-  -- Who asked later than now asked before the clock of the server went back: it is now.
+  -- An asker that asked later than now asked before the clock of the server went back: it asks now.
   for _, asker in ipairs(redis.call('ZRANGEBYSCORE', asked, string.format('(%.0f', now), '+inf')) do
     redis.call('ZADD', asked, now, asker)
   end
