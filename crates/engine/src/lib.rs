@@ -98,19 +98,20 @@ pub struct Engine {
     lifecycle: Lifecycle,
     outage: Outage,
     capacity: Capacity,
-    /// Requests that were observed and go on, and those of them whose answers began in time and outlast the deadline of their
-    /// callers: on slots of the engine, and on lent ones.
-    answering: (usize, usize),
-    outlasting: (usize, usize),
     queue: WaitQueue,
     quotas: Quotas,
     controller: Controller,
     estimates: Estimates,
     slot_ttl: SlotTtl,
     telemetry: Telemetry,
-    /// Waiters whose wait ended, and slots that were taken back: they or their holders have to be told.
-    notices: VecDeque<Key>,
-    expired: VecDeque<TtlId>,
+    notices: Notices,
+}
+
+/// Waiters whose wait ended, and slots that were taken back: they or their holders have to be told.
+#[derive(Debug, Default)]
+struct Notices {
+    waiters: VecDeque<Key>,
+    slots: VecDeque<TtlId>,
 }
 
 impl Engine {
@@ -126,16 +127,13 @@ impl Engine {
             lifecycle: Lifecycle::default(),
             outage: Outage::default(),
             capacity: Capacity::new(plan.partitions, controller.limit()),
-            answering: (0, 0),
-            outlasting: (0, 0),
             queue: WaitQueue::new(partitions, queue),
             quotas,
             controller,
             estimates: Estimates::default(),
             slot_ttl: SlotTtl::default(),
             telemetry: Telemetry::new(partitions, plan.journal),
-            notices: VecDeque::new(),
-            expired: VecDeque::new(),
+            notices: Notices::default(),
         };
         engine.slot_ttl.replace(plan.time_to_live);
         engine.open_label_metrics();

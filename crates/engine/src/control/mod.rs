@@ -16,7 +16,7 @@ use crate::{
     Histogram, Reason, Timestamp,
     ids::ClassId,
     limit::{LimitAlgorithm, LimitInputs, LimitState, Phase, Reference, Sample},
-    tokens::Marks,
+    tokens::{Marks, Slot},
 };
 
 /// One less than zero, so that a law is asked for its pacing after its first sample.
@@ -33,6 +33,9 @@ pub(crate) struct Controller {
     last_move: Option<Move>,
     /// Samples that the law has taken, which may start anew.
     samples: u32,
+    /// Of requests on slots of the engine, and on lent ones.
+    going_on: GoingOn,
+    lent: GoingOn,
     /// Answers that outlast the deadline of their callers, where the law learns hold times. How long they go on says nothing of the
     /// server: so samples leave them out, and they have slots on top of the limit of the law, up to its largest.
     outlasting: usize,
@@ -42,6 +45,13 @@ pub(crate) struct Controller {
     pauses: Pauses,
     shadow: ShadowLaw,
     rtts: RttByClass,
+}
+
+/// Requests that were observed and go on, and those of them whose answers began in time and outlast the deadline of their callers.
+#[derive(Clone, Copy, Debug, Default)]
+struct GoingOn {
+    answering: usize,
+    outlasting: usize,
 }
 
 /// What became of the limit with a sample.
@@ -99,6 +109,8 @@ impl Controller {
             panics: 0,
             last_move: None,
             samples: NO_SAMPLES,
+            going_on: GoingOn::default(),
+            lent: GoingOn::default(),
             outlasting: 0,
             refused: false,
             pauses: Pauses::default(),
@@ -138,9 +150,36 @@ impl Controller {
         limit.saturating_add(self.outlasting).min(most)
     }
 
-    /// Notes how many answers outlast the deadline of their callers; returns whether that moves the limit.
-    pub(crate) const fn note_outlasting(&mut self, outlasting: usize) -> bool {
-        let outlasting = if self.learns_hold_times { outlasting } else { 0 };
+    /// Counts a request that was observed, if it goes on.
+    #[inline]
+    pub(crate) fn goes_on(&mut self, slot: &Slot) {
+        self.going_on.answering += usize::from(slot.is_answering());
+        self.going_on.outlasting += usize::from(slot.outlasts_caller());
+    }
+
+    /// Counts such a request no more; returns whether it outlasted the deadline of its caller.
+    #[inline]
+    pub(crate) fn note_end_of(&mut self, slot: &Slot) -> bool {
+        let outlasts = slot.outlasts_caller();
+        self.going_on.answering -= usize::from(slot.is_answering());
+        self.going_on.outlasting -= usize::from(outlasts);
+        outlasts
+    }
+
+    /// Notes how many requests on lent slots go on; returns whether another number of them outlasts the deadline of their callers.
+    pub(crate) const fn note_lent(&mut self, answering: usize, outlasting: usize) -> bool {
+        std::mem::replace(&mut self.lent, GoingOn { answering, outlasting }).outlasting != outlasting
+    }
+
+    /// Returns how many requests that were observed go on.
+    pub(crate) const fn answering(&self) -> usize {
+        self.going_on.answering + self.lent.answering
+    }
+
+    /// Has the limit follow the answers that outlast the deadline of their callers; returns whether that moves it.
+    pub(crate) const fn refit(&mut self) -> bool {
+        let all = self.going_on.outlasting + self.lent.outlasting;
+        let outlasting = if self.learns_hold_times { all } else { 0 };
         std::mem::replace(&mut self.outlasting, outlasting) != outlasting
     }
 
@@ -289,6 +328,15 @@ impl Controller {
 mod tests {
     use super::*;
     use crate::{Outcome, limit::Fixed};
+
+    /// For `Engine::check`.
+    impl Controller {
+        pub(crate) fn check(&self, running: usize) {
+            let GoingOn { answering, outlasting } = self.going_on;
+            assert!(answering <= running, "what was observed and goes on has a slot");
+            assert!(outlasting <= answering, "what outlasts its caller was observed");
+        }
+    }
 
     /// A law whose limit is the number that it was given.
     #[derive(Debug)]

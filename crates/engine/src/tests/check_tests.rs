@@ -23,8 +23,7 @@ impl Engine {
             self.queue.lengths().at_gate == 0 || !self.room().in_line,
             "room in the line and a waiter at the gate coexist"
         );
-        assert!(self.answering.0 <= self.capacity.running(), "what was observed and goes on has a slot");
-        assert!(self.outlasting.0 <= self.answering.0, "what outlasts its caller was observed");
+        self.controller.check(self.capacity.running());
         let binds = self.lifecycle.standing().mode == Mode::Enforce;
         assert!(binds || self.queue.lengths().all() == 0, "no request waits for what doesn't bind");
     }

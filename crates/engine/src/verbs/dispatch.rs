@@ -69,7 +69,7 @@ impl Engine {
         }
         let until = Some(waiter.deadline);
         self.queue.answer(key, Stage::Granted { in_flight, until }, holder.marks);
-        self.notices.push_back(key);
+        self.notices.waiters.push_back(key);
     }
 
     /// Returns the waiter that takes the next free slot, and whether a waiter came earlier whose partition is owed it too.

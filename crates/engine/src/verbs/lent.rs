@@ -17,7 +17,7 @@ impl Engine {
     pub fn is_quiet(&self) -> bool {
         self.extras.are_none_but(Extras::LABEL_METRICS)
             && self.queue.lengths().all() == 0
-            && self.notices.is_empty()
+            && self.notices.waiters.is_empty()
             && !self.capacity.has_reserved()
             && self.capacity.slots().pacing.is_zero()
             && self.capacity.running().saturating_mul(4) <= self.capacity.limit().saturating_mul(3)
@@ -148,15 +148,13 @@ impl Engine {
         let slot = Slot::counted(start, in_flight, Holder::of(borrower), ClassId::OTHERS, TtlId::NONE);
         let marks = if is_observed { slot.marks.with(Marks::OBSERVED) } else { slot.marks };
         let slot = Slot { deadline, marks, ..slot };
-        self.answering.0 += usize::from(slot.is_answering());
-        self.outlasting.0 += usize::from(slot.outlasts_caller());
+        self.controller.goes_on(&slot);
         slot
     }
 
     /// Notes how many requests on lent slots were observed and go on, and how many of these outlast the deadline of their callers.
     pub fn note_lent_answering(&mut self, answering: usize, outlasting: usize) {
-        self.answering.1 = answering;
-        if std::mem::replace(&mut self.outlasting.1, outlasting) != outlasting {
+        if self.controller.note_lent(answering, outlasting) {
             self.go_on(self.now);
         }
     }

@@ -25,8 +25,7 @@ impl Engine {
         let is_kept = slot.is_counted() && !slot.ttl().is_some_and(|ttl| self.slot_ttl.is_expired(ttl));
         let (label, metrics) = (if is_kept { slot.label } else { LabelId::DEFAULT }, self.label_metrics_of(slot));
         self.learn_one(now, &slot.sample(now, outcome, 0), now.since(slot.start), label, metrics);
-        self.answering.0 += usize::from(slot.is_answering());
-        self.outlasting.0 += usize::from(slot.outlasts_caller());
+        self.controller.goes_on(slot);
     }
 
     /// Has the limit follow the answers that outlast the deadline of their callers, after the sample of a request that goes on.
@@ -38,18 +37,14 @@ impl Engine {
 
     /// Notes that a request that was observed does not go on.
     pub(super) fn note_end_of(&mut self, slot: &Slot) {
-        if slot.is_answering() {
-            self.answering.0 -= 1;
-            if slot.outlasts_caller() {
-                self.outlasting.0 -= 1;
-                self.refit();
-            }
+        if self.controller.note_end_of(slot) {
+            self.refit();
         }
     }
 
     /// Has the limit follow those answers, and lets no waiter start. Returns whether it may have moved.
     pub(super) fn refit(&mut self) -> bool {
-        let is_moved = self.controller.note_outlasting(self.outlasting.0 + self.outlasting.1);
+        let is_moved = self.controller.refit();
         if is_moved {
             self.capacity.resize(self.controller.limit());
         }
@@ -73,7 +68,7 @@ impl Engine {
         self.tell(self.now, Event::Listed { request, in_flight });
         let metrics = self.telemetry.label_metrics_of(label);
         let (class, outcome) = (ClassId::OTHERS, Outcome::Success);
-        let answering = self.answering.0 + self.answering.1;
+        let answering = self.controller.answering();
         for sample in &mut *samples {
             let rtt = sample.rtt.unwrap_or_default();
             sample.end = self.advance(sample.end);
@@ -179,7 +174,7 @@ impl Engine {
         let running = if running == 0 { self.capacity.running() } else { running as usize };
         let (in_flight, refused) = (in_flight as usize, self.controller.take_refused());
         let was_answered = sample.outcome == Outcome::Success;
-        let answering = self.answering.0 + self.answering.1;
+        let answering = self.controller.answering();
         let sample = Sample { start, end: now, rtt, in_flight, running, answering, outcome, refused, weight };
         self.obey_law(&[sample], was_answered, false);
     }

@@ -37,7 +37,7 @@ impl Engine {
         let over = obstacle.reason == Reason::Deadline && waiter.caller_deadline <= now;
         let refusal = self.refusal(now, waiter.partition, waiter.label, obstacle);
         self.queue.answer(key, Stage::Refused(Refusal { over, ..refusal }), waiter.marks);
-        self.notices.push_back(key);
+        self.notices.waiters.push_back(key);
     }
 
     /// Records that a request was rejected, and what was in its way.

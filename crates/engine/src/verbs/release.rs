@@ -98,17 +98,17 @@ impl Engine {
 
     /// Returns the next slot that expired since the last call: its holder should be told.
     pub fn take_expired(&mut self) -> Option<TtlId> {
-        self.expired.pop_front()
+        self.notices.slots.pop_front()
     }
 
     /// Returns the next waiter whose wait ended since the last call, granted or rejected: it should be woken.
     pub fn take_notice(&mut self) -> Option<Key> {
-        self.notices.pop_front()
+        self.notices.waiters.pop_front()
     }
 
     #[doc(hidden)]
     pub fn has_notices(&self) -> bool {
-        !self.notices.is_empty() || !self.expired.is_empty()
+        !self.notices.waiters.is_empty() || !self.notices.slots.is_empty()
     }
 
     /// Returns when [`tick`](Self::tick) has something to do, if ever.
@@ -131,7 +131,7 @@ impl Engine {
             self.end_wait(now, key, &self.end_of_wait(now, key, false));
         }
         while let Some((slot, holder)) = self.slot_ttl.expire(now) {
-            self.expired.push_back(slot);
+            self.notices.slots.push_back(slot);
             self.note_held(self.slot_ttl.time_to_live().unwrap_or_default(), holder.label);
             self.release(&holder);
         }

@@ -59,13 +59,13 @@ impl Engine {
 
     /// Returns how many waiters have not been told yet that their wait has ended.
     pub fn pending_notices(&self) -> usize {
-        self.notices.len()
+        self.notices.waiters.len()
     }
 
     /// Returns the waits that ended after the first `known`: the number of the place, and why if there is no slot.
     /// Waiters that have asked already, and so know it, are left out.
     pub fn ended_since(&self, known: usize) -> impl Iterator<Item = (Key, Option<Reason>)> {
-        self.notices.iter().skip(known).filter_map(|&key| {
+        self.notices.waiters.iter().skip(known).filter_map(|&key| {
             let reason = match self.queue.find(key)?.stage {
                 Stage::Refused(refusal) => Some(refusal.reason),
                 Stage::Gate | Stage::Line | Stage::Granted { .. } => None,
