@@ -139,6 +139,13 @@ fn check(path: &Path, text: &str) -> Vec<String> {
 }
 
 #[test]
+fn a_file_whose_tests_stand_elsewhere_is_looked_at_whole() {
+    let text = "mod room;\n#[cfg(test)]\nmod tests;\n\npub struct Engine;\n";
+    assert_eq!(before_tests(text), text);
+    assert_eq!(before_tests("fn a() {}\n#[cfg(test)]\nmod tests {\n}\n"), "fn a() {}");
+}
+
+#[test]
 fn imports_go_downward_and_files_stay_short() {
     let files = library();
     assert!(files.len() > 30, "the sources were found");
