@@ -212,7 +212,7 @@ impl Node {
         let Value::Table(table) = &self.value else { return self };
         let ends = path.match_indices(['.', '[']).map(|(end, _)| end).chain([path.len()]);
         // The longest name.
-        let Some((end, node)) = ends.filter_map(|end| Some((end, table.get(&path[..end])?))).last() else {
+        let Some((end, node)) = ends.filter_map(|end| Some((end, table.get(&path[..end])?))).next_back() else {
             return self;
         };
         node.closest(path[end..].trim_start_matches('.'))
