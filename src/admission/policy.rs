@@ -41,7 +41,8 @@ pub enum SampleAt {
     #[default]
     BodyEndOrDeadline,
     /// At the end of the response body: the outcome, and the round-trip time up to there. A caller that leaves before the end
-    /// got no answer, and a body that ends after the deadline of its caller was too late.
+    /// got no answer, and a body that ends after the deadline of its caller was too late. So clients that read slowly lower a
+    /// learned limit, in some runs to a few slots.
     BodyEnd,
     /// At the response head: the outcome, and the round-trip time up to there.
     ResponseHead,
