@@ -3,7 +3,7 @@ use std::sync::Arc;
 use tokio::{runtime, time::timeout};
 use tower_admission::{Admission, Reason, Ticket, limit::Fixed};
 
-use super::{ms, panics::NoRecorder};
+use super::{ms, panics::no_recorder};
 
 fn full() -> Admission {
     Admission::builder().limit(Fixed::new(1)).queue(10).max_wait(ms(20)).build().unwrap()
@@ -17,7 +17,8 @@ async fn wait(admission: &Admission) -> Option<Reason> {
 
 #[tokio::test]
 async fn a_recorder_that_panics_does_not_keep_waits_from_ending() {
-    let _guard = metrics::set_default_local_recorder(&NoRecorder);
+    let recorder = no_recorder();
+    let _guard = metrics::set_default_local_recorder(&recorder);
     let admission = full();
     let _held = admission.try_admit(Ticket::new()).unwrap();
     for _ in 0..3 {

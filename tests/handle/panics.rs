@@ -13,7 +13,6 @@ use std::{
     time::Duration,
 };
 
-use metrics::{Counter, Gauge, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit};
 use tokio::time::Instant;
 use tower_admission::{
     Admission, DrainMode, Mode, Outcome, Ticket, WorkerReport,
@@ -21,6 +20,7 @@ use tower_admission::{
 };
 
 use super::{ms, poll_once};
+use crate::support::recorder::OnMetric;
 
 /// A clock that panics when it is told to.
 #[derive(Clone, Debug)]
@@ -232,59 +232,26 @@ fn futures_that_are_gone_leave_no_waker_behind() {
 }
 
 /// A recorder that can't be relied on.
-#[derive(Debug)]
-pub(super) struct NoRecorder;
-
-impl Recorder for NoRecorder {
-    fn describe_counter(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
-    fn describe_gauge(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
-    fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
-    fn register_counter(&self, _: &Key, _: &Metadata<'_>) -> Counter {
-        panic!("no counters today")
-    }
-    fn register_gauge(&self, _: &Key, _: &Metadata<'_>) -> Gauge {
-        panic!("no gauges today")
-    }
-    fn register_histogram(&self, _: &Key, _: &Metadata<'_>) -> Histogram {
-        panic!("no histograms today")
-    }
+pub(super) fn no_recorder() -> OnMetric<impl Fn()> {
+    OnMetric(|| panic!("no metrics today"))
 }
 
 #[test]
 fn a_recorder_that_panics_is_no_business_of_who_publishes() {
     let admission = Admission::builder().build().unwrap();
-    metrics::with_local_recorder(&NoRecorder, || admission.publish_metrics());
+    metrics::with_local_recorder(&no_recorder(), || admission.publish_metrics());
     assert!(admission.warnings().iter().any(|it| it.contains("recorder panicked")), "{:?}", admission.warnings());
-}
-
-/// A recorder that asks for metrics while it is given some.
-#[derive(Debug)]
-struct Eager(Admission);
-
-impl Recorder for Eager {
-    fn describe_counter(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
-    fn describe_gauge(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
-    fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
-    fn register_counter(&self, _: &Key, _: &Metadata<'_>) -> Counter {
-        self.0.publish_metrics();
-        Counter::noop()
-    }
-    fn register_gauge(&self, _: &Key, _: &Metadata<'_>) -> Gauge {
-        Gauge::noop()
-    }
-    fn register_histogram(&self, _: &Key, _: &Metadata<'_>) -> Histogram {
-        Histogram::noop()
-    }
 }
 
 #[test]
 fn a_recorder_that_publishes_does_not_wait_for_itself() {
     let (published, twice) = mpsc::channel();
-    let eager = Eager(Admission::builder().build().unwrap());
+    let admission = Admission::builder().build().unwrap();
     thread::spawn(move || {
+        let eager = OnMetric(|| admission.publish_metrics());
         for _ in 0..2 {
-            metrics::with_local_recorder(&eager, || eager.0.publish_metrics());
-            published.send(eager.0.warnings()).unwrap();
+            metrics::with_local_recorder(&eager, || admission.publish_metrics());
+            published.send(admission.warnings()).unwrap();
         }
     });
     for _ in 0..2 {

@@ -15,7 +15,6 @@ use futures_util::{FutureExt, stream};
 use http::{Request, Response};
 use http_body::Frame;
 use http_body_util::{BodyExt, Empty, StreamBody};
-use metrics::{Counter, Gauge, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit};
 use tokio::{
     runtime::{Builder, Runtime},
     task::yield_now,
@@ -25,6 +24,7 @@ use tower::{Layer, ServiceExt, service_fn};
 use tower_admission::{Admission, AdmissionLayer, Clock, Reason, Ticket, limit::Fixed};
 
 use super::{ms, poll_once};
+use crate::support::recorder::OnMetric;
 
 /// Much longer than the wait, also on a machine that is busy with other tests.
 const FAR: Duration = Duration::from_secs(5);
@@ -249,26 +249,6 @@ fn a_driver_that_ends_while_a_wait_begins_is_replaced() {
     assert!(attempts > 100, "{attempts}");
 }
 
-/// Counts how often it was asked for a counter.
-#[derive(Clone, Debug, Default)]
-struct Asked(Arc<AtomicU64>);
-
-impl Recorder for Asked {
-    fn describe_counter(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
-    fn describe_gauge(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
-    fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
-    fn register_counter(&self, _: &Key, _: &Metadata<'_>) -> Counter {
-        self.0.fetch_add(1, Ordering::Relaxed);
-        Counter::noop()
-    }
-    fn register_gauge(&self, _: &Key, _: &Metadata<'_>) -> Gauge {
-        Gauge::noop()
-    }
-    fn register_histogram(&self, _: &Key, _: &Metadata<'_>) -> Histogram {
-        Histogram::noop()
-    }
-}
-
 /// A body that sends nothing has a timer of the runtime that drove it first.
 #[test]
 fn a_body_may_outlive_the_runtime_of_its_timer() {
@@ -299,10 +279,11 @@ impl Clock for Hand {
 /// No request waits, so none could miss the driver but for the metrics.
 #[test]
 fn metrics_are_published_although_the_first_runtime_is_not_driven() {
-    let (hand, asked) = (Hand::default(), Asked::default());
+    let (hand, asked) = (Hand::default(), AtomicU64::new(0));
     let admission = Admission::builder().limit(Fixed::new(9)).clock(hand.clone()).build().unwrap();
     let _kept = warm_up(&admission, true);
-    let _guard = metrics::set_default_local_recorder(&asked);
+    let recorder = OnMetric(|| _ = asked.fetch_add(1, Ordering::Relaxed));
+    let _guard = metrics::set_default_local_recorder(&recorder);
     runtime().block_on(async {
         for seconds in [10, 20] {
             hand.0.store(seconds, Ordering::Relaxed);
@@ -310,7 +291,7 @@ fn metrics_are_published_although_the_first_runtime_is_not_driven() {
             for _ in 0..3 {
                 yield_now().await;
             }
-            assert!(asked.0.swap(0, Ordering::Relaxed) > 0, "after {seconds} s");
+            assert!(asked.swap(0, Ordering::Relaxed) > 0, "after {seconds} s");
         }
     });
 }

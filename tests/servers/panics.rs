@@ -11,7 +11,6 @@ use std::{
 
 use http::{Extensions, HeaderName, Request};
 use http_body_util::BodyExt;
-use metrics::{Counter, Gauge, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit};
 use tokio::time::Instant;
 use tower::{ServiceBuilder, util::MapRequestLayer};
 use tower_admission::{
@@ -26,6 +25,7 @@ use crate::support::{
     ends::Ends,
     eventually, is_idle,
     probe::Probe,
+    recorder::OnMetric,
     server::Server,
 };
 
@@ -107,44 +107,22 @@ async fn a_thousand_panics_of_a_key_extractor_cost_no_slot() {
     classifiers_panic(|| by_extension(|mark: &Mark| if mark.0 { fall_over() } else { None }).as_label()).await;
 }
 
-/// Panics whenever it is used.
-#[derive(Debug, Default)]
-struct NoRecorder(AtomicU64);
-
-impl NoRecorder {
-    fn fall(&self) -> ! {
-        self.0.fetch_add(1, Ordering::Relaxed);
-        fall_over()
-    }
-}
-
-impl Recorder for NoRecorder {
-    fn describe_counter(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
-    fn describe_gauge(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
-    fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
-    fn register_counter(&self, _: &Key, _: &Metadata<'_>) -> Counter {
-        self.fall()
-    }
-    fn register_gauge(&self, _: &Key, _: &Metadata<'_>) -> Gauge {
-        self.fall()
-    }
-    fn register_histogram(&self, _: &Key, _: &Metadata<'_>) -> Histogram {
-        self.fall()
-    }
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_thousand_panics_of_a_recorder_cost_no_slot() {
     let (admission, probe) = (two_run().build().unwrap(), Probe::open());
     let server = serve(&admission, &probe, |_: &RequestHead<'_>, _: &mut Ticket<'_>| {}).await;
     let mut client = Client::connect(server.address, Version::H2).await;
-    let recorder = NoRecorder::default();
+    let asked = AtomicU64::new(0);
+    let recorder = OnMetric(|| {
+        asked.fetch_add(1, Ordering::Relaxed);
+        fall_over()
+    });
     for _ in 0..PANICS {
         metrics::with_local_recorder(&recorder, || admission.publish_metrics());
         assert!(is_served(&mut client).await);
     }
-    println!("{} panics", recorder.0.load(Ordering::Relaxed));
-    assert!(recorder.0.load(Ordering::Relaxed) >= PANICS as u64);
+    println!("{} panics", asked.load(Ordering::Relaxed));
+    assert!(asked.load(Ordering::Relaxed) >= PANICS as u64);
     eventually("all slots are back", || is_idle(&admission.snapshot())).await;
     assert_eq!(admission.snapshot().admitted(), PANICS as u64);
     drop(client);

@@ -5,6 +5,7 @@ pub(crate) mod ends;
 pub(crate) mod frames;
 pub(crate) mod grpc;
 pub(crate) mod probe;
+pub(crate) mod recorder;
 pub(crate) mod server;
 
 use std::time::Duration;
