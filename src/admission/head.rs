@@ -58,11 +58,21 @@ impl<'r> RequestHead<'r> {
     }
 }
 
-/// `application/grpc`, alone or followed by `+`, `;` or `-web`. `application/grpcfoo` is something else.
+/// `application/grpc`, `-web` and `-web-text` behind it or not, alone or followed by `+`, `;` or a space, in any case as all media
+/// types. `application/grpcfoo` is something else.
 pub(super) fn is_grpc(headers: &HeaderMap) -> bool {
     let Some(value) = headers.get(&CONTENT_TYPE) else { return false };
-    let Some(rest) = value.as_bytes().strip_prefix(b"application/grpc") else { return false };
-    matches!(rest.first(), None | Some(b'+' | b';')) || rest.starts_with(b"-web")
+    // Most other types differ in what stands behind the `/`.
+    let Some((kind, rest)) = value.as_bytes().split_at_checked(12) else { return false };
+    let Some(rest) = behind(rest, b"grpc").filter(|_| kind.eq_ignore_ascii_case(b"application/")) else { return false };
+    let rest = behind(rest, b"-web").map_or(rest, |web| behind(web, b"-text").unwrap_or(web));
+    matches!(rest.first(), None | Some(b'+' | b';' | b' '))
+}
+
+/// What follows `word`, in any case, if `text` begins with it.
+fn behind<'t>(text: &'t [u8], word: &[u8]) -> Option<&'t [u8]> {
+    let (head, rest) = text.split_at_checked(word.len())?;
+    head.eq_ignore_ascii_case(word).then_some(rest)
 }
 
 #[cfg(test)]
@@ -71,17 +81,19 @@ mod tests {
 
     #[test]
     fn grpc_is_a_post_with_its_content_type() {
-        let ask = |method: Method, value: &'static str| {
+        let ask = |method: Method, value: &str| {
             let request = Request::builder().method(method).header(CONTENT_TYPE, value).body(()).unwrap();
             RequestHead::of(&request).is_grpc()
         };
-        let check = |value| ask(Method::POST, value);
-        for grpc in ["application/grpc", "application/grpc+proto", "application/grpc; a=b", "application/grpc-web-text"]
+        let check = |value: &str| ask(Method::POST, value);
+        for kind in
+            ["grpc", "GRPC", "grpc+proto", "grpc; a=b", "grpc ; a=b", "grpc-web", "grpc-Web+proto", "grpc-web-text"]
         {
-            assert!(check(grpc), "{grpc}");
+            assert!(check(&format!("application/{kind}")) && check(&format!("Application/{kind}")), "{kind}");
         }
-        for other in ["application/grpcfoo", "application/json", "text/application/grpc", ""] {
-            assert!(!check(other), "{other}");
+        for kind in ["grpcfoo", "grpc-webfoo", "grpc-webtext", "grpc-web-textual", "grpc-text", "applications/grpc", ""]
+        {
+            assert!(!check(&format!("application/{kind}")) && !check(kind), "{kind}");
         }
         for method in [Method::GET, Method::HEAD, Method::PUT, Method::OPTIONS] {
             assert!(!ask(method.clone(), "application/grpc"), "{method}");
