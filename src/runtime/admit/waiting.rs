@@ -55,7 +55,8 @@ impl<H: AsShared> Waiting<H> {
         Self { handle, place: Some(place), is_registered, question: None, deadline, since }
     }
 
-    fn turn_away(&self, refusal: Refusal) -> Rejection {
+    fn turn_away(&mut self, refusal: Refusal) -> Rejection {
+        self.place = None;
         let shared = self.handle.shared();
         let left = (self.deadline != Timestamp::NEVER).then(|| self.deadline.since(shared.time.now()));
         shared.turn_away(refusal, left, self.since)
@@ -72,7 +73,7 @@ impl<H: AsShared> Waiting<H> {
 
     /// Looks whether the waiter's turn has come. Mostly it has, and it brings no waker where one was registered before. A waker is
     /// cloned before the lock and, where it is not registered, dropped after it.
-    fn look(&self, cx: &mut Context<'_>, mut waker: Option<Waker>) -> Look {
+    fn look(&mut self, cx: &mut Context<'_>, mut waker: Option<Waker>) -> Look {
         let place = self.place();
         let shared = self.handle.shared();
         let mut is_registered = true;
@@ -118,7 +119,7 @@ impl<H: AsShared + Clone + Unpin> Waiting<H> {
         let mut asking = Self::new(handle, place, timeout, false);
         let limiter = asking.handle.shared().limiter.as_ref();
         if let Some(lease) = limiter.and_then(|limiter| limiter.take_here(&rules)) {
-            return asking.admit(lease).map_err(|_| asking);
+            return if let Poll::Ready(Ok(held)) = asking.admit(lease) { Ok(held) } else { Err(asking) };
         }
         asking.question = limiter.map(|limiter| Box::new(limiter.ask(rules)));
         Err(asking)
@@ -134,32 +135,24 @@ impl<H: AsShared + Clone + Unpin> Waiting<H> {
         self.reject_without_store(None)
     }
 
-    /// Admits the request, since the store has granted its claims.
-    fn admit(&mut self, lease: Box<store::LeaseGuard>) -> Result<SlotGuard, Option<Rejection>> {
-        let place = self.place();
-        let shared = self.handle.shared();
-        let answer = shared
+    /// Admits the request, since the store has granted its claims. Pending where the request lost its slot meanwhile.
+    fn admit(&mut self, lease: Box<store::LeaseGuard>) -> Poll<Result<SlotGuard, Rejection>> {
+        let (place, shared) = (self.place(), self.handle.shared());
+        let slot = shared
             .with_engine(|state, time| state.engine.claim(time.now(), place).map_ok(|slot| state.slots.keep(slot)));
-        match answer {
-            Poll::Pending => Err(None),
-            Poll::Ready(answer) => {
-                self.place = None;
-                match answer {
-                    Ok(slot) => Ok(self.hold(slot).leased(lease)),
-                    Err(refusal) => Err(Some(self.turn_away(refusal))),
-                }
-            }
-        }
+        let slot = ready!(slot);
+        self.place = None;
+        Poll::Ready(match slot {
+            Ok(slot) => Ok(self.hold(slot).leased(lease)),
+            Err(refusal) => Err(self.turn_away(refusal)),
+        })
     }
 
     fn reject_without_store(&mut self, retry_after: Option<Duration>) -> Rejection {
-        let shared = self.handle.shared();
-        let place = self.place();
+        let (place, shared) = (self.place(), self.handle.shared());
         let refusal =
             shared.with_engine(|state, time| state.engine.reject_without_store(time.now(), place, retry_after));
-        let rejection = self.turn_away(refusal);
-        self.place = None;
-        rejection
+        self.turn_away(refusal)
     }
 
     /// Has the request wait for a shared rule that has no room, or rejects it.
@@ -183,11 +176,7 @@ impl<H: AsShared + Clone + Unpin> Waiting<H> {
             }
         });
         match waits_on {
-            Err(refusal) => {
-                let rejection = self.turn_away(refusal);
-                self.place = None;
-                Some(rejection)
-            }
+            Err(refusal) => Some(self.turn_away(refusal)),
             Ok(label) => {
                 // The engine knows itself when a rate has room again.
                 if no_room.retry_after.is_none() {
@@ -214,9 +203,8 @@ impl<H: AsShared + Clone + Unpin> Future for Waiting<H> {
                 self.handle.shared().look_at_store();
                 match answer {
                     Ok(lease) => match self.admit(lease) {
-                        Ok(held) => return Poll::Ready(Ok(held)),
-                        Err(Some(rejection)) => return Poll::Ready(Err(rejection)),
-                        Err(None) => {}
+                        Poll::Pending => {}
+                        answer => return answer,
                     },
                     Err(LeaseDenied::Full { claim, retry_after }) => {
                         if let Some(rejection) = self.no_room(&rules, claim, retry_after) {
@@ -241,9 +229,8 @@ impl<H: AsShared + Clone + Unpin> Future for Waiting<H> {
                     match limiter.take_here(&rules) {
                         None => self.question = Some(Box::new(limiter.ask(rules))),
                         Some(lease) => match self.admit(lease) {
-                            Ok(held) => return Poll::Ready(Ok(held)),
-                            Err(Some(rejection)) => return Poll::Ready(Err(rejection)),
-                            Err(None) => {}
+                            Poll::Pending => {}
+                            answer => return answer,
                         },
                     }
                 }
