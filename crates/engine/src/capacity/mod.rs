@@ -13,7 +13,7 @@ mod reservation;
 mod reservations;
 mod room;
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use self::pacing::Pacing;
 use self::{partition::Partition, reservations::Reservations};
@@ -100,8 +100,9 @@ impl Capacity {
             it.plan.withheld = 0;
         }
         let mut added = Vec::new();
+        let known: BTreeMap<_, _> = (0..).zip(&self.partitions).map(|(at, it)| (it.plan.name.clone(), at)).collect();
         for plan in plans {
-            match self.partitions.iter_mut().find(|it| it.plan.name == plan.name) {
+            match known.get(&plan.name).and_then(|&at: &usize| self.partitions.get_mut(at)) {
                 Some(it) => (it.plan, it.retired) = (plan, false),
                 None => {
                     added.push(plan.name.clone());

@@ -1,12 +1,11 @@
 //! Modes, draining, and what is told of the store.
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use crate::{
     Engine, Reason, Timestamp,
     ids::RuleClassId,
-    plan::{Mode, PartitionPlan, Plan},
+    plan::{Mode, Plan},
     telemetry::{ChangeEvent, Event, short},
     tokens::{StoreChange, StoreState, Subject},
     verbs::decide::Obstacle,
@@ -92,8 +91,8 @@ impl Engine {
 
     /// Returns how many partitions there would be with these settings, those included that are gone.
     pub fn partitions_with(&self, plan: &Plan) -> usize {
-        let known = |it: &&PartitionPlan| self.capacity.partitions().any(|(_, known)| known.plan.name == it.name);
-        self.capacity.partitions().count() + plan.partitions.iter().filter(|it| !known(it)).count()
+        let known: BTreeSet<&str> = self.capacity.partitions().map(|(_, known)| &*known.plan.name).collect();
+        known.len() + plan.partitions.iter().filter(|it| !known.contains(&*it.name)).count()
     }
 
     /// Takes new settings. Returns the names of the partitions that are new, in the order of their numbers.
