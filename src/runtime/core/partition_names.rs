@@ -18,11 +18,10 @@ const LONGEST_UNKNOWN: usize = 200;
 /// The names of the partitions of a handle.
 #[derive(Debug)]
 pub(in crate::runtime) struct PartitionNames {
-    /// Names by number that the handle was built with, and their numbers sorted by name.
-    pub(super) names: Vec<Arc<str>>,
-    sorted: Vec<PartitionId>,
+    /// Names by number that the handle was built with.
+    pub(super) built: Names,
     /// Names of partitions that a reload added, whose numbers follow, and whether there are any.
-    added: RwLock<Vec<Arc<str>>>,
+    added: RwLock<Names>,
     has_added: AtomicBool,
     /// The most frequent names that no partition has, each with a count of its requests that is too high rather than too low
     /// (Space-Saving; Metwally, Agrawal and El Abbadi, 2005).
@@ -30,14 +29,36 @@ pub(in crate::runtime) struct PartitionNames {
     unknown_requests: AtomicU32,
 }
 
+/// Names in some order, and their positions sorted by name.
+#[derive(Debug, Default)]
+pub(super) struct Names {
+    pub(super) names: Vec<Arc<str>>,
+    sorted: Vec<usize>,
+}
+
+impl Names {
+    fn extend(&mut self, names: impl IntoIterator<Item = Arc<str>>) {
+        self.names.extend(names);
+        self.sorted = (0..self.names.len()).collect();
+        self.sorted.sort_unstable_by_key(|&position| &self.names[position]);
+    }
+
+    #[inline]
+    fn position(&self, name: &[u8]) -> Option<usize> {
+        if self.names.len() <= FEW {
+            return self.names.iter().position(|known| is_same(known.as_bytes(), name));
+        }
+        let found = self.sorted.binary_search_by(|&position| self.names[position].as_bytes().cmp(name));
+        found.ok().map(|found| self.sorted[found])
+    }
+}
+
 impl PartitionNames {
     pub(super) fn of(engine: &Engine) -> Self {
-        let names: Vec<Arc<str>> = engine.partitions().map(|(_, name, _)| Arc::from(name)).collect();
-        let mut sorted: Vec<_> = PartitionId::all().take(names.len()).collect();
-        sorted.sort_unstable_by_key(|&partition| &names[partition.index()]);
+        let mut built = Names::default();
+        built.extend(engine.partitions().map(|(_, name, _)| Arc::from(name)));
         Self {
-            names,
-            sorted,
+            built,
             added: RwLock::default(),
             has_added: AtomicBool::new(false),
             unknown: Mutex::default(),
@@ -47,16 +68,10 @@ impl PartitionNames {
 
     /// Returns the number of the partition of this name; the default one, if none has this name.
     pub(super) fn find(&self, name: &[u8]) -> PartitionId {
-        let found = if self.names.len() <= FEW {
-            let found = self.names.iter().position(|known| is_same(known.as_bytes(), name));
-            found.and_then(PartitionId::from_index)
-        } else {
-            let found = self.sorted.binary_search_by(|&partition| self.names[partition.index()].as_bytes().cmp(name));
-            found.ok().map(|position| self.sorted[position])
-        };
+        let found = self.built.position(name).and_then(PartitionId::from_index);
         found.or_else(|| self.added_number(name)).unwrap_or_else(|| {
             // Where there is but the default partition, no name is known.
-            if self.names.len() > 1 {
+            if self.built.names.len() > 1 {
                 self.note_unknown(name);
             }
             PartitionId::DEFAULT
@@ -102,8 +117,7 @@ impl PartitionNames {
             return None;
         }
         let added = self.added.read().unwrap_or_else(PoisonError::into_inner);
-        let position = added.iter().position(|known| known.as_bytes() == name)?;
-        PartitionId::from_index(self.names.len() + position)
+        PartitionId::from_index(self.built.names.len() + added.position(name)?)
     }
 
     /// Notes the names of partitions that came with a reload, in the order of their numbers.
@@ -118,9 +132,9 @@ impl PartitionNames {
     #[inline]
     pub(super) fn name(&self, partition: PartitionId) -> Arc<str> {
         let partition = partition.index();
-        self.names.get(partition).cloned().unwrap_or_else(|| {
+        self.built.names.get(partition).cloned().unwrap_or_else(|| {
             let added = self.added.read().unwrap_or_else(PoisonError::into_inner);
-            added.get(partition - self.names.len()).cloned().unwrap_or_else(|| Arc::from(""))
+            added.names.get(partition - self.built.names.len()).cloned().unwrap_or_else(|| Arc::from(""))
         })
     }
 }
@@ -138,15 +152,22 @@ mod tests {
 
     #[test]
     fn unknown_names_are_few_and_short_and_the_most_frequent_stays() {
+        let mut built = Names::default();
+        built.extend(["default", "gold"].map(Arc::from));
         let names = PartitionNames {
-            names: ["default", "gold"].map(Arc::from).into(),
-            sorted: Vec::new(),
+            built,
             added: RwLock::default(),
             has_added: AtomicBool::new(false),
             unknown: Mutex::default(),
             unknown_requests: AtomicU32::new(0),
         };
         assert_eq!(names.find(b"gold").index(), 1, "control");
+        let added: Vec<Arc<str>> = (0..100).rev().map(|number| format!("added-{number}").into()).collect();
+        added.chunks(7).for_each(|some| names.add(some.to_vec()));
+        for (number, name) in (2..).zip(&added) {
+            let found = names.find(name.as_bytes());
+            assert_eq!((found.index(), &names.name(found)), (number, name));
+        }
         for stranger in 0..10_000 {
             let name = if stranger % 32 < 16 { "glod".to_owned() } else { format!("stranger-{stranger}") };
             assert_eq!(names.find(name.as_bytes()), PartitionId::DEFAULT);

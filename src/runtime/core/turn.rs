@@ -239,7 +239,7 @@ impl Core {
 /// Shows only what a reader of logs wants to see; the snapshot has the rest.
 impl fmt::Debug for Core {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let partitions = &self.partitions.names;
+        let partitions = &self.partitions.built.names;
         f.debug_struct("Shared").field("name", &self.name).field("partitions", partitions).finish_non_exhaustive()
     }
 }
