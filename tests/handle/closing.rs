@@ -91,3 +91,12 @@ async fn a_handle_that_leaves_is_not_ready_and_admits_until_it_drains() {
     std::thread::scope(|scope| scope.spawn(|| drop(admission.leave(DrainMode::RejectWaiting))).join().unwrap());
     assert!(admission.snapshot().draining);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_handle_that_leaves_and_is_told_to_drain_waits_no_longer() {
+    let admission = Admission::builder().drain_after(Duration::from_secs(60)).build().unwrap();
+    let [left, again] = [DrainMode::ServeWaiting, DrainMode::RejectWaiting].map(|mode| admission.leave(mode));
+    assert!(tokio::time::timeout(Duration::from_secs(1), admission.drained()).await.is_err(), "control: it leaves");
+    admission.drain(DrainMode::ServeWaiting);
+    tokio::time::timeout(Duration::from_secs(1), async { (left.await, again.await) }).await.unwrap();
+}

@@ -11,7 +11,10 @@ use std::{
     time::Duration,
 };
 
-use tokio::{runtime::Handle, time::Instant};
+use tokio::{
+    runtime::Handle,
+    time::{Instant, timeout_at},
+};
 
 use crate::runtime::{Admission, core::discard, shared::Shared};
 
@@ -55,6 +58,7 @@ impl Admission {
         self.shared.begin_to_leave();
         let serves_waiting = waiting == DrainMode::ServeWaiting;
         self.shared.with_engine(|state, time| state.close(time.now(), serves_waiting));
+        self.shared.begin_to_leave();
         self.shared.tell_now();
     }
 
@@ -88,8 +92,8 @@ impl Admission {
         let until = Instant::now().checked_add(after);
         let task = match (Handle::try_current(), until) {
             (Ok(runtime), Some(until)) if !after.is_zero() => Some(runtime.spawn(async move {
-                let _drains = drains;
-                tokio::time::sleep(until.saturating_duration_since(Instant::now())).await;
+                // Ends sooner where the handle is told to drain meanwhile.
+                let _ = timeout_at(until, drains.admission.shared.closes()).await;
             })),
             _ => None,
         };
@@ -148,7 +152,9 @@ struct DrainsAtEnd {
 
 impl Drop for DrainsAtEnd {
     fn drop(&mut self) {
-        self.admission.drain(self.waiting);
+        if !self.admission.shared.with_engine(|state, _| state.engine.is_closed()) {
+            self.admission.drain(self.waiting);
+        }
     }
 }
 

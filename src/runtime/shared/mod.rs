@@ -5,6 +5,7 @@ mod lane_arena;
 use std::{
     fmt,
     ops::Deref,
+    pin::pin,
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -140,6 +141,15 @@ impl Shared {
         let left = self.left.notified();
         if !self.is_leaving() {
             left.await;
+        }
+    }
+
+    /// Waits until the handle drains.
+    pub(super) async fn closes(&self) {
+        let mut left = pin!(self.left.notified());
+        while !self.with_engine(|state, _| state.engine.is_closed()) {
+            left.as_mut().await;
+            left.set(self.left.notified());
         }
     }
 }
