@@ -10,7 +10,7 @@ use std::{
 };
 
 use tokio::{sync::mpsc, time::timeout};
-use tower_admission::{Admission, AdmissionBuilder, Mode, configuration::Sources};
+use tower_admission::{Admission, AdmissionBuilder, Mode, Ticket, configuration::Sources};
 
 use super::ms;
 
@@ -28,6 +28,7 @@ async fn a_file_is_followed_and_a_bad_one_changes_nothing() {
     let (report, mut reports) = mpsc::unbounded_channel();
     let watch = admission.watch(Sources::new().file(&path), ms(5), move |outcome| {
         let _ = report.send(outcome.map_err(|error| error.to_string()));
+        panic!("the files are followed all the same");
     });
     let mut next = async || timeout(Duration::from_secs(30), reports.recv()).await.unwrap().unwrap();
     assert_eq!(next().await, Ok(()));
@@ -39,15 +40,23 @@ async fn a_file_is_followed_and_a_bad_one_changes_nothing() {
     let warning = admission.warnings().concat();
     assert!(warning.starts_with("the last reload failed") && warning.contains("limmit"), "{warning}");
     assert!(!warning.contains('\n'), "{warning}");
-    // As it was: there is nothing to take, and nothing to warn of.
-    write("limit = 7");
-    timeout(Duration::from_secs(30), async {
-        while !admission.warnings().is_empty() {
+    let warns_of = async |text: &str| {
+        while !admission.warnings().concat().contains(text) || text.is_empty() && !admission.warnings().is_empty() {
             tokio::time::sleep(ms(5)).await;
         }
-    })
-    .await
-    .unwrap();
+    };
+    // As it was: there is nothing to take, and nothing to warn of.
+    write("limit = 7");
+    timeout(Duration::from_secs(30), warns_of("")).await.unwrap();
+    // What can't be taken is warned of again once a mistake after it has ended.
+    let with_store = "limit = 8\n[store]\nurl = \"redis://127.0.0.1:1/\"";
+    for text in [with_store, "limit = = 8"] {
+        write(text);
+        assert!(next().await.is_err());
+    }
+    write(with_store);
+    timeout(Duration::from_secs(30), warns_of("store.url")).await.unwrap();
+    assert_eq!(admission.snapshot().limit, 7);
     write("limit = 9\nmode = \"observe\"");
     assert_eq!(next().await, Ok(()));
     assert_eq!((admission.snapshot().limit, &*admission.snapshot().mode), (9, Mode::Observe.as_str()));
@@ -107,4 +116,14 @@ async fn settings_that_a_handle_was_made_from_are_not_taken_anew() {
     assert_eq!((admission.snapshot().limit, admission.snapshot().reloads), (10, 3));
     drop(watch);
     fs::remove_file(&path).unwrap();
+}
+
+#[test]
+fn a_reload_takes_the_mode_of_a_configuration_and_leaves_it_to_settings_in_code() {
+    let observing = Sources::new().toml("a file", "limit = 1\nmode = \"observe\"\nwait_timeout = \"0s\"");
+    let admission = Admission::builder().limit(10).build().unwrap();
+    admission.reload(AdmissionBuilder::from(observing.load().unwrap().into_config())).unwrap();
+    let permits: Vec<_> = (0..3).map(|_| admission.try_admit(Ticket::new()).unwrap()).collect();
+    admission.reload(Admission::builder().limit(2)).unwrap();
+    assert_eq!((permits.len(), &*admission.snapshot().mode), (3, Mode::Observe.as_str()));
 }

@@ -5,7 +5,10 @@ use std::{sync::Arc, time::Duration};
 use tokio::task::{JoinHandle, spawn_blocking};
 
 use crate::config::{ConfigError, Sources};
-use crate::runtime::{Admission, AdmissionBuilder, core::lock};
+use crate::runtime::{
+    Admission, AdmissionBuilder,
+    core::{lock, shielded},
+};
 
 /// Follows the files of a configuration until it is dropped. Made by [`Admission::watch`].
 #[must_use = "the files are followed until this is dropped"]
@@ -56,39 +59,40 @@ impl Admission {
         let mut known = lock(&self.shared.origin).as_deref().cloned();
         Watch(tokio::spawn(async move {
             let sources = Arc::new(sources);
-            let mut mistake = None;
+            let report = move |outcome| _ = shielded(|| report(outcome));
+            // A text that can't be read, and why the settings that were read last can't be taken.
+            let (mut mistake, mut refused) = (None, None);
             loop {
                 let reader = Arc::clone(&sources);
-                let Ok(found) = spawn_blocking(move || reader.load()).await else { return };
-                let Some(shared) = shared.upgrade() else { return };
+                // A closure among the sources may panic, and may not the next time.
+                let found = spawn_blocking(move || shielded(|| reader.load())).await;
+                let (Ok(found), Some(shared)) = (found, shared.upgrade()) else { return };
                 let admission = Self { shared };
                 match found {
-                    Ok(loaded) => {
+                    Some(Ok(loaded)) => {
                         if mistake.take().is_some() {
-                            admission.note_failed_reload(None);
+                            admission.note_failed_reload(refused.as_deref());
                         }
                         let config = loaded.into_config();
                         if known.as_ref() != Some(&config) {
-                            let mode = config.mode;
-                            // The loaded settings are valid: the sources have checked them.
-                            match admission.reload(AdmissionBuilder::from(config.clone())) {
-                                Ok(()) => {
-                                    admission.set_mode(mode);
-                                    report(Ok(()));
-                                }
-                                // The settings are valid as such, and can't be changed while the handle is at work.
-                                Err(error) => report(Err(ConfigError::from(error))),
-                            }
+                            // The settings are valid as such, and some can't be changed while the handle is at work.
+                            let taken = admission.reload(AdmissionBuilder::from(config.clone()));
+                            refused = taken.as_ref().err().map(ToString::to_string);
+                            report(taken.map_err(ConfigError::from));
                             known = Some(config);
                         }
                     }
-                    Err(error) => {
+                    Some(Err(error)) => {
                         let text = error.to_string();
                         if mistake.as_ref() != Some(&text) {
                             admission.note_failed_reload(Some(&text));
                             report(Err(error));
                             mistake = Some(text);
                         }
+                    }
+                    None => {
+                        mistake = Some("a source of settings panicked".to_owned());
+                        admission.note_failed_reload(mistake.as_deref());
                     }
                 }
                 drop(admission);

@@ -19,7 +19,8 @@ impl Admission {
     /// Requests in flight keep their slots and waiters keep their places. Partitions, labels and classes are known by
     /// name: a partition that is gone drains, and comes back as it was if it is named again. What was used of rates
     /// stays used. A bound that shrank is honoured from the next decision on. A control law of the same kind goes on
-    /// from the limit that the last law has learned, within its new range.
+    /// from the limit that the last law has learned, within its new range. Of settings from a configuration the mode holds as well; of
+    /// settings in code it does not, which is what [`set_mode`](Self::set_mode) is for.
     ///
     /// ```
     /// use tower_admission::{Admission, limit::Fixed, percent};
@@ -61,7 +62,7 @@ impl Admission {
         #[cfg(feature = "config")]
         BuildError::check(self.changes_of_store(settings.settings.sharing.store.as_ref()))?;
         #[cfg(feature = "config")]
-        let mut origin = settings.origin;
+        let (mode, mut origin) = (settings.origin.as_ref().map(|config| config.mode), settings.origin);
         #[cfg(feature = "capture")]
         let settings_text = settings.settings.describe();
         #[cfg(not(feature = "capture"))]
@@ -76,6 +77,8 @@ impl Admission {
         // All in one turn, so that two reloads at once mix nothing up: no lock is held when it wakes wakers, which may ask the handle.
         let taken = shared.with_engine(|state, time| {
             (state.engine.partitions_with(&plan) <= MOST_PARTITIONS).then(|| {
+                #[cfg(feature = "config")]
+                mode.into_iter().for_each(|mode| state.set_mode(time.now(), mode));
                 #[cfg(feature = "capture")]
                 lock(&shared.policy).clone_from(&settings_text);
                 shared.reload(state, time.now(), plan, settings_text);
