@@ -210,7 +210,7 @@ impl Rejections {
         // What is negative means that it is in vain to retry the call before its deadline.
         let pushback = match rejection.time_left {
             Some(left) if rejection.retry_after() > left || rejection.reason() == Reason::Deadline => -1,
-            left => i32::try_from(left.map_or(delay, |left| delay.min(left)).as_millis()).unwrap_or(i32::MAX),
+            left => i32::try_from(left.map_or(delay, |left| delay.min(left)).as_millis()).unwrap_or(i32::MAX).max(1),
         };
         headers.insert(GRPC_PUSHBACK, pushback.into());
     }
@@ -236,7 +236,9 @@ fn jittered(retry_after: Duration) -> Duration {
 
 /// Returns after how long a request is told to come back.
 fn told(rejection: &Rejection) -> Duration {
-    if rejection.is_promised { rejection.retry_after() } else { jittered(rejection.retry_after()) }
+    let after = if rejection.is_promised { rejection.retry_after() } else { jittered(rejection.retry_after()) };
+    // Clients hear of whole milliseconds, and not that they should come back at once.
+    Duration::from_millis(nanos(after).div_ceil(1_000_000).max(1))
 }
 
 /// Numbers up to a minute, so that a rejection needs no memory of its own: seconds, and milliseconds in steps of a tenth.
@@ -384,6 +386,12 @@ mod tests {
         let check = |millis| retry_after(Duration::from_millis(millis)).to_str().unwrap().parse::<u64>().unwrap();
         assert_eq!([0, 1, 999, 1_000, 1_001, 60_000, 60_001].map(check), [1, 1, 1, 1, 2, 60, 61]);
         assert_eq!(check(3_600_000), 3_600);
+        let promised = |micros| Rejection {
+            is_promised: true,
+            ..Rejection::new(Reason::Rate, Duration::from_micros(micros), "batch".into(), 2)
+        };
+        let told = |micros| u64::try_from(told(&promised(micros)).as_micros()).unwrap();
+        assert_eq!([0, 1, 999, 1_000, 1_001].map(told), [1_000, 1_000, 1_000, 1_000, 2_000]);
         let millis =
             |millis| retry_after_millis(Duration::from_millis(millis)).to_str().unwrap().parse::<u64>().unwrap();
         assert_eq!([0, 1, 100, 101, 1_450, 60_000, 60_001].map(millis), [100, 100, 100, 200, 1_500, 60_000, 60_100]);
