@@ -3,8 +3,8 @@
 use std::{num::NonZeroU32, time::Duration};
 
 use tower_admission::store::{
-    AdmissionLock, AfterRestart, AllotmentRequest, Claim, Claims, Health, Leases, LockCaller, LockRetry, RateMode,
-    RedisStore, StoreError, Token,
+    AdmissionLock, AfterRestart, AllotmentRequest, Claim, Claims, Health, Leases, LockCaller, LockRetry,
+    OnStoreFailure, RateMode, RedisStore, StoreError, Token,
 };
 
 use super::support::{cap, claims, eventually, keys, ms, number, rate, server::Server, shared};
@@ -60,6 +60,18 @@ async fn control_keys_that_do_not_belong_together_are_refused() {
     let cap = |namespace| Claim::cap(keys().cap(namespace, "label", "x"), NonZeroU32::MIN);
     let built = Claims::new(vec![cap("one"), cap("other")]);
     assert!(matches!(built, Err(StoreError::Configuration(_))), "an error where it is built, not where it is asked");
+}
+
+/// The mark of the server and the keys of a namespace are in slots of their own.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_is_taken_for_a_single_server_counts_as_gone() {
+    let server = cluster().await;
+    let leases = Leases::builder().build(shared(server.builder().build().unwrap()));
+    let open = claims([cap("x", 1).on_store_failure(OnStoreFailure::FailOpen)]);
+    for _ in 0..3 {
+        assert!(leases.admit(&open).await.unwrap().is_without_store());
+    }
+    assert_ne!(leases.health(), Health::Up);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -10,12 +10,12 @@ use tower_admission::{
     Admission, Cap, ClassLimits, Reason, Rules, Ticket,
     snapshot::LabelStatus,
     store::{
-        AfterRestart, Claim, Health, LeaseDenied, LeaseGuard, Leases, LockRequest, Locked, OnStoreFailure, RedisStore,
-        Store, StoreError, Token,
+        AfterRestart, Claim, Health, LeaseDenied, LeaseGuard, Leases, LockRequest, Locked, OnStoreFailure, RateMode,
+        RedisStore, Store, StoreError, Token,
     },
 };
 
-use super::support::{cap, claims, eventually, keys, ms, number, server::Server, shared};
+use super::support::{cap, claims, eventually, keys, ms, number, rate, server::Server, shared};
 
 const EXPIRY: Duration = ms(1_200);
 
@@ -264,6 +264,29 @@ async fn so_it_does_whatever_the_server_says() {
         }
     }
     println!("{} answers, each 21 times with and without local shares", ANSWERS.len());
+}
+
+/// A script that may not do all of it has done what comes before: that is given back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_script_took_before_it_was_stopped_is_given_back() {
+    let server = Server::start().await;
+    let leases = leases(&server.url(), false);
+    let failing = |claim: Claim| claim.on_store_failure(OnStoreFailure::FailClosed);
+    let both = claims([failing(cap("four", 4)), failing(rate("fast", 1_000, RateMode::Window))]);
+    let held = async || number_of(server.ask(&["ZCOUNT", both.as_slice()[0].key().as_str(), "0", "+inf"]).await);
+    drop(leases.admit(&both).await.unwrap());
+    eventually("control: it is given back", async || held().await == 0).await;
+    server.ask(&["ACL", "SETUSER", "default", "-hset"]).await.unwrap();
+    for _ in 0..4 {
+        let refused = leases.admit(&both).await.unwrap_err();
+        assert_eq!(refused, LeaseDenied::Store(StoreError::Unable("NOPERM".to_owned())));
+        eventually("it holds nothing", async || held().await == 0).await;
+    }
+    assert_ne!(leases.health(), Health::Up);
+}
+
+fn number_of(answer: redis::RedisResult<redis::Value>) -> i64 {
+    redis::from_redis_value(answer.unwrap()).unwrap()
 }
 
 /// What is wrong with one key is not what is wrong with the server.

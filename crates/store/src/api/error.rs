@@ -65,9 +65,10 @@ impl StoreError {
         }
     }
 
-    /// Whether the store may have done what was asked for.
-    pub const fn is_ambiguous(&self) -> bool {
+    /// Whether the store may have done what was asked for. A script that may not do all of it does what comes before.
+    pub fn is_ambiguous(&self) -> bool {
         matches!(self, Self::TimedOut { .. } | Self::Unavailable)
+            || matches!(self, Self::Unable(code) if code == "NOPERM")
     }
 }
 

@@ -193,7 +193,7 @@ fn answer(code: &str) -> StoreError {
     match code {
         "READONLY" => StoreError::ReadOnly,
         // These errors are about a key, or about the client.
-        "CROSSSLOT" | "WRONGTYPE" => StoreError::Refused(code.to_owned()),
+        "WRONGTYPE" => StoreError::Refused(code.to_owned()),
         code => StoreError::Unable(code.to_owned()),
     }
 }

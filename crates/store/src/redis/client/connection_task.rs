@@ -152,7 +152,7 @@ async fn probe(client: &Arc<RedisClient>) -> Result<(), StoreError> {
     script.arg(PROBE).arg(1).arg(format!("{}:probe", client.prefix));
     let answer = timeout(client.settings.timeout, connection.send(&script)).await;
     let answer = answer.map_err(|_| StoreError::Unavailable)?.map_err(|error| connection::meaning(&error))?;
-    Reply::read(answer)?.word().map(drop)
+    if Reply::read(answer)?.word()? == b"served" { Ok(()) } else { Err(StoreError::Unavailable) }
 }
 
 /// The debts that are being paid. Unpaid ones are put off when this is dropped, also with the connection task.
