@@ -200,7 +200,7 @@ impl Rejections {
         if let Some(content_type) = content_type {
             headers.insert(CONTENT_TYPE, content_type);
         }
-        let (message, delay) = (grpc_text(rejection), told(rejection));
+        let (message, delay) = (grpc_text(rejection), whole_millis(told(rejection)));
         // A deadline that is over is the end of the call, and no sign of load.
         if !rejection.is_over {
             headers.insert(GRPC_DETAILS, details(rejection, &status, &message, delay));
@@ -236,8 +236,11 @@ fn jittered(retry_after: Duration) -> Duration {
 
 /// Returns after how long a request is told to come back.
 fn told(rejection: &Rejection) -> Duration {
-    let after = if rejection.is_promised { rejection.retry_after() } else { jittered(rejection.retry_after()) };
-    // Clients hear of whole milliseconds, and not that they should come back at once.
+    if rejection.is_promised { rejection.retry_after() } else { jittered(rejection.retry_after()) }
+}
+
+/// Clients of gRPC hear of whole milliseconds, and not that they should come back at once.
+fn whole_millis(after: Duration) -> Duration {
     Duration::from_millis(nanos(after).div_ceil(1_000_000).max(1))
 }
 
@@ -390,7 +393,7 @@ mod tests {
             is_promised: true,
             ..Rejection::new(Reason::Rate, Duration::from_micros(micros), "batch".into(), 2)
         };
-        let told = |micros| u64::try_from(told(&promised(micros)).as_micros()).unwrap();
+        let told = |micros| u64::try_from(whole_millis(told(&promised(micros))).as_micros()).unwrap();
         assert_eq!([0, 1, 999, 1_000, 1_001].map(told), [1_000, 1_000, 1_000, 1_000, 2_000]);
         let millis =
             |millis| retry_after_millis(Duration::from_millis(millis)).to_str().unwrap().parse::<u64>().unwrap();

@@ -43,7 +43,7 @@ impl Names {
         self.sorted.sort_unstable_by_key(|&position| &self.names[position]);
     }
 
-    #[inline]
+    #[inline(always)]
     fn position(&self, name: &[u8]) -> Option<usize> {
         if self.names.len() <= FEW {
             return self.names.iter().position(|known| is_same(known.as_bytes(), name));
@@ -113,9 +113,11 @@ impl PartitionNames {
 
     /// Returns the number of a partition that came with a reload.
     fn added_number(&self, name: &[u8]) -> Option<PartitionId> {
-        if !self.has_added.load(Ordering::Acquire) {
-            return None;
-        }
+        if self.has_added.load(Ordering::Acquire) { self.number_among_added(name) } else { None }
+    }
+
+    #[cold]
+    fn number_among_added(&self, name: &[u8]) -> Option<PartitionId> {
         let added = self.added.read().unwrap_or_else(PoisonError::into_inner);
         PartitionId::from_index(self.built.names.len() + added.position(name)?)
     }
