@@ -126,4 +126,7 @@ fn a_reload_takes_the_mode_of_a_configuration_and_leaves_it_to_settings_in_code(
     let permits: Vec<_> = (0..3).map(|_| admission.try_admit(Ticket::new()).unwrap()).collect();
     admission.reload(Admission::builder().limit(2)).unwrap();
     assert_eq!((permits.len(), &*admission.snapshot().mode), (3, Mode::Observe.as_str()));
+    let changed = AdmissionBuilder::from(observing.load().unwrap().into_config()).mode(Mode::Enforce);
+    admission.reload(changed).unwrap();
+    assert_eq!(admission.snapshot().mode, Mode::Enforce.as_str(), "what is set on top of a configuration");
 }

@@ -62,7 +62,7 @@ impl Admission {
         #[cfg(feature = "config")]
         BuildError::check(self.changes_of_store(settings.settings.sharing.store.as_ref()))?;
         #[cfg(feature = "config")]
-        let (mode, mut origin) = (settings.origin.as_ref().map(|config| config.mode), settings.origin);
+        let (mode, mut origin) = (settings.origin.as_ref().map(|_| settings.settings.values.mode), settings.origin);
         #[cfg(feature = "capture")]
         let settings_text = settings.settings.describe();
         #[cfg(not(feature = "capture"))]
