@@ -20,7 +20,7 @@ use tower_admission::{
 };
 
 use super::{ms, poll_once};
-use crate::support::recorder::OnMetric;
+use crate::support::OnMetric;
 
 /// A clock that panics when it is told to.
 #[derive(Clone, Debug)]

@@ -24,7 +24,7 @@ use tower::{Layer, ServiceExt, service_fn};
 use tower_admission::{Admission, AdmissionLayer, Clock, Reason, Ticket, limit::Fixed};
 
 use super::{ms, poll_once};
-use crate::support::recorder::OnMetric;
+use crate::support::OnMetric;
 
 /// Much longer than the wait, also on a machine that is busy with other tests.
 const FAR: Duration = Duration::from_secs(5);

@@ -11,13 +11,7 @@ use tokio::{
 use tower::ServiceBuilder;
 use tower_admission::{Admission, AdmissionBuilder, AdmissionLayer, limit::Fixed};
 
-use crate::support::{
-    at_rest, bounded,
-    client::{Client, Version},
-    ends::Ends,
-    probe::Probe,
-    server::Server,
-};
+use crate::support::{Client, Ends, Probe, Server, Version, at_rest, bounded};
 
 const LOW: usize = 10;
 const HIGH: usize = 200;

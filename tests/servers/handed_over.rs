@@ -4,7 +4,7 @@ use axum::{Router, extract::State, http::StatusCode, routing::get};
 use tokio::{io::AsyncWriteExt, net::TcpStream};
 use tower_admission::{Admission, AdmissionLayer, Outcome, Ticket, classify::paths, limit::Fixed};
 
-use crate::support::{eventually, is_idle, probe::Probe, server::Server};
+use crate::support::{Probe, Server, eventually, is_idle};
 
 const LIMIT: usize = 2;
 const CLIENTS: usize = 20;

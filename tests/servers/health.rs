@@ -12,7 +12,7 @@ use tower_admission::{
 };
 
 use super::wire::store;
-use crate::support::{bounded, grpc::connect, server::Server};
+use crate::support::{Server, bounded, grpc::connect};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn it_says_so_as_soon_as_the_handle_leaves_or_drains() {

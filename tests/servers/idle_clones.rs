@@ -10,13 +10,7 @@ use tower::{
 };
 use tower_admission::{Admission, AdmissionLayer, limit::Fixed};
 
-use crate::support::{
-    at_rest,
-    client::{Client, Version},
-    ends::Ends,
-    probe::Probe,
-    server::Server,
-};
+use crate::support::{Client, Ends, Probe, Server, Version, at_rest};
 
 const CLONES: usize = 10_000;
 

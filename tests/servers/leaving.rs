@@ -22,11 +22,7 @@ use tokio::{
 };
 use tower_admission::{Admission, AdmissionLayer, DrainMode, Ticket, limit::Fixed};
 
-use crate::support::{
-    bounded,
-    client::{Client, Version},
-    grpc::connect,
-};
+use crate::support::{Client, Version, bounded, grpc::connect};
 
 /// Times of the page about Kubernetes, a tenth of each.
 const PROPAGATION: Duration = Duration::from_millis(500);

@@ -15,12 +15,7 @@ use tokio::time::sleep;
 use tower::{Layer, ServiceExt, service_fn};
 use tower_admission::{Admission, AdmissionLayer, limit::Fixed};
 
-use crate::support::{
-    at_rest, bounded,
-    client::{Client, Version},
-    probe::Probe,
-    server::Server,
-};
+use crate::support::{Client, Probe, Server, Version, at_rest, bounded};
 
 const WAIT: Duration = Duration::from_millis(200);
 

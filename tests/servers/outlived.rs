@@ -12,16 +12,7 @@ use tower_admission::{
     policy::{Abandoned, Policy},
 };
 
-use crate::support::{
-    client::{
-        Client,
-        Version::{self, H1, H2},
-    },
-    eventually,
-    grpc::{self, Greeter},
-    probe::Probe,
-    server::Server,
-};
+use crate::support::{Client, Greeter, H1, H2, Probe, Server, Version, eventually, grpc};
 
 const LIMIT: usize = 4;
 /// Clients that leave, one after the other.

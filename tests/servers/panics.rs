@@ -19,15 +19,7 @@ use tower_admission::{
     limit::Fixed,
 };
 
-use crate::support::{
-    bounded,
-    client::{Client, Version, get},
-    ends::Ends,
-    eventually, is_idle,
-    probe::Probe,
-    recorder::OnMetric,
-    server::Server,
-};
+use crate::support::{Client, Ends, OnMetric, Probe, Server, Version, bounded, client::get, eventually, is_idle};
 
 const PANICS: usize = 1_000;
 const LIMIT: usize = 2;

@@ -14,12 +14,7 @@ use tower_admission::{
     Admission, AdmissionBuilder, AdmissionLayer, ClassLimits, Labels, Rules, classify::by_header, limit::Fixed, percent,
 };
 
-use crate::support::{
-    client::{Client, Version, get as request},
-    eventually, is_idle,
-    probe::Probe,
-    server::Server,
-};
+use crate::support::{Client, Probe, Server, Version, client::get as request, eventually, is_idle};
 
 const SMALL: usize = 3;
 const LARGE: usize = 8;

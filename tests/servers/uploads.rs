@@ -21,14 +21,7 @@ use tower::ServiceBuilder;
 use tower_admission::{Admission, AdmissionLayer, Labels, classify::by_header, limit::Fixed};
 use tower_http::timeout::TimeoutLayer;
 
-use crate::support::{
-    at_rest, bounded,
-    client::{Client, Version::H2},
-    ends::Ends,
-    eventually,
-    probe::Probe,
-    server::Server,
-};
+use crate::support::{Client, Ends, H2, Probe, Server, at_rest, bounded, eventually};
 
 /// Reads the whole body before it answers.
 async fn read(body: Body) {

@@ -13,7 +13,18 @@ use std::time::Duration;
 pub(crate) use admission_testkit::{bounded, eventually, eventually_async, poll_once};
 use tower_admission::{Admission, AdmissionBuilder, limit::Fixed, snapshot::Snapshot};
 
-use self::probe::Probe;
+pub(crate) use self::{
+    client::{
+        Client, Outgoing,
+        Version::{self, H1, H2},
+        get_once,
+    },
+    ends::{Ends, Failure, Script},
+    grpc::Greeter,
+    probe::{Counting, Probe},
+    recorder::OnMetric,
+    server::Server,
+};
 
 /// Two may run and all others wait.
 pub(crate) fn two_run() -> AdmissionBuilder {

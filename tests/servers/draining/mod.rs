@@ -10,11 +10,7 @@ use tokio::{task::JoinSet, time::Instant};
 use tonic::Code;
 
 use self::process::{Crowd, Full, Took};
-use crate::support::{
-    bounded,
-    client::{Client, Version},
-    grpc::{connect, say},
-};
+use crate::support::{Client, Version, bounded, grpc::connect, grpc::say};
 
 /// Servers let in so many of a connection at once.
 const STREAMS: usize = 200;

@@ -27,7 +27,7 @@ use tonic::transport::server::TcpIncoming;
 use tower::util::MapResponseLayer;
 use tower_admission::{Admission, AdmissionLayer, DrainMode, limit::Fixed};
 
-use crate::support::{bounded, eventually, grpc::Greeter, probe::Probe};
+use crate::support::{Greeter, Probe, bounded, eventually};
 
 /// What a server is told by its environment.
 const ROLE: &str = "TOWER_ADMISSION_DRAINING";

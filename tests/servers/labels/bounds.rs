@@ -3,12 +3,7 @@ use tonic::{Code, transport::Server as TonicServer};
 use tower_admission::{Admission, AdmissionLayer, Labels, limit::Fixed};
 
 use super::{classify, hold, request, send, serve};
-use crate::support::{
-    at_rest, bounded, eventually,
-    grpc::{self, Greeter},
-    probe::Probe,
-    server::Server,
-};
+use crate::support::{Greeter, Probe, Server, at_rest, bounded, eventually, grpc};
 
 /// One runs; two of a label may wait, and two of a run.
 fn two_may_wait() -> Admission {

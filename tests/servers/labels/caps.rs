@@ -3,12 +3,7 @@ use tonic::transport::Server as TonicServer;
 use tower_admission::{Admission, AdmissionBuilder, AdmissionLayer, Labels, limit::Fixed};
 
 use super::{classify, request, send, serve};
-use crate::support::{
-    at_rest, bounded, eventually,
-    grpc::{self, Greeter},
-    probe::Probe,
-    server::Server,
-};
+use crate::support::{Greeter, Probe, Server, at_rest, bounded, eventually, grpc};
 
 const CAP: usize = 3;
 const CAPPED: usize = 20;

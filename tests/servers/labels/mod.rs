@@ -17,11 +17,7 @@ use tower_admission::{
     classify::{KeyExtractor, by_header},
 };
 
-use crate::support::{
-    client::{Client, Outgoing, Version, get},
-    probe::Probe,
-    server::Server,
-};
+use crate::support::{Client, Outgoing, Probe, Server, Version, client::get};
 
 /// The tenant is the label; a job is a run.
 fn classify() -> (KeyExtractor, KeyExtractor, KeyExtractor) {

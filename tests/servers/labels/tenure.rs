@@ -4,14 +4,7 @@ use tokio::task::AbortHandle;
 use tower::ServiceBuilder;
 use tower_admission::{Admission, AdmissionBuilder, AdmissionLayer, Ticket, limit::Fixed};
 
-use crate::support::{
-    bounded,
-    client::{Client, Version},
-    ends::Ends,
-    eventually,
-    probe::Probe,
-    server::Server,
-};
+use crate::support::{Client, Ends, Probe, Server, Version, bounded, eventually};
 
 fn one_runs() -> AdmissionBuilder {
     Admission::builder().limit(Fixed::new(1)).queue(10)

@@ -3,7 +3,7 @@ use std::time::Duration;
 use tower_admission::{Admission, limit::Fixed};
 
 use super::{hold, request, send, serve};
-use crate::support::{at_rest, bounded, eventually, probe::Probe};
+use crate::support::{Probe, at_rest, bounded, eventually};
 
 /// The line has three places and nobody waits at the gate.
 fn three_may_wait() -> Admission {

@@ -3,7 +3,7 @@ use std::time::Duration;
 use tower_admission::{Admission, Labels, WorkerReport, limit::Fixed};
 
 use super::{request, send, serve};
-use crate::support::{at_rest, bounded, eventually, probe::Probe};
+use crate::support::{Probe, at_rest, bounded, eventually};
 
 fn enforced(enforce: bool) -> Admission {
     let labels = Labels::new().enforce_workers(enforce);

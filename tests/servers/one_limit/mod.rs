@@ -17,15 +17,7 @@ use tonic::service::{LayerExt, Routes};
 use tower::{Layer, Service, ServiceBuilder, ServiceExt, limit::ConcurrencyLimitLayer, service_fn};
 use tower_admission::{Admission, AdmissionLayer};
 
-use crate::support::{
-    at_rest, bounded, client,
-    client::Version::{H1, H2},
-    eventually, grpc,
-    grpc::Greeter,
-    probe::Probe,
-    server::Server,
-    two_run,
-};
+use crate::support::{Greeter, H1, H2, Probe, Server, at_rest, bounded, client, eventually, grpc, two_run};
 
 const CONNECTIONS: usize = 20;
 

@@ -6,13 +6,7 @@ use tower::{ServiceBuilder, ServiceExt};
 use tower_admission::{Admission, AdmissionLayer, limit::Fixed};
 
 use super::{CONNECTIONS, at_most_two_run, at_most_two_run_in, crowd, four_routes, request};
-use crate::support::{
-    at_rest,
-    client::{self, Version::H1},
-    probe::Probe,
-    server::Server,
-    two_run,
-};
+use crate::support::{H1, Probe, Server, at_rest, client, two_run};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_handle_on_the_router_and_on_its_routes_counts_once_and_leaves_one_warning() {

@@ -23,15 +23,7 @@ use tower_admission::{
     policy::{Policy, SampleAt},
 };
 
-use crate::support::{
-    bounded,
-    client::{self, Client, Version},
-    eventually, grpc,
-    grpc::Greeter,
-    is_idle,
-    probe::Probe,
-    server::Server,
-};
+use crate::support::{Client, Greeter, Probe, Server, Version, bounded, client, eventually, grpc, is_idle};
 
 const LIMIT: usize = 20;
 

@@ -6,14 +6,7 @@ use axum::{Router, routing::get};
 use tokio::task::JoinHandle;
 use tower_admission::{Admission, AdmissionLayer, Mode};
 
-use crate::support::{
-    at_rest, bounded,
-    client::{Version::H1, get_once},
-    eventually,
-    probe::Probe,
-    server::Server,
-    two_run,
-};
+use crate::support::{H1, Probe, Server, at_rest, bounded, eventually, get_once, two_run};
 
 const CLIENTS: usize = 20;
 

@@ -15,12 +15,7 @@ use tower_admission::{
     policy::{Policy, ReleaseAt, SampleAt},
 };
 
-use crate::support::{
-    bounded,
-    client::{self, Client, Version},
-    eventually, is_idle,
-    server::Server,
-};
+use crate::support::{Client, Server, Version, bounded, client, eventually, is_idle};
 
 const LIMIT: usize = 200;
 

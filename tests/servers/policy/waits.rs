@@ -18,14 +18,7 @@ use tower_admission::{
 };
 
 use crate::support::{
-    at_rest, bounded,
-    client::{Client, Version},
-    ends::{Ends, Script},
-    eventually,
-    grpc::{self, Greeter},
-    is_idle,
-    probe::Probe,
-    server::Server,
+    Client, Ends, Greeter, Probe, Script, Server, Version, at_rest, bounded, eventually, grpc, is_idle,
 };
 
 fn one_runs() -> Admission {

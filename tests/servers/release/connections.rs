@@ -11,13 +11,7 @@ use tower::{ServiceBuilder, util::MapErr};
 use tower_admission::{Admission, AdmissionLayer};
 
 use super::{ATTEMPTS, all_is_given_back, eight_run};
-use crate::support::{
-    bounded,
-    client::{Client, Version, empty, get},
-    ends::{Ends, Failure},
-    probe::Probe,
-    server::Server,
-};
+use crate::support::{Client, Ends, Failure, Probe, Server, Version, bounded, client::empty, client::get};
 
 const WORKERS: usize = 20;
 

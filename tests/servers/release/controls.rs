@@ -6,7 +6,7 @@ use tower::{Layer, ServiceExt};
 use tower_admission::{AdmissionLayer, Outcome, Ticket};
 
 use super::{ATTEMPTS, LIMIT, eight_run};
-use crate::support::{conserved, ends::Ends, eventually, is_idle, probe::Probe};
+use crate::support::{Ends, Probe, conserved, eventually, is_idle};
 
 #[tokio::test]
 async fn a_wrapper_that_forgets_the_body_is_found_out() {

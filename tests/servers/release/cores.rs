@@ -11,11 +11,7 @@ use axum::{Router, routing::get};
 use tokio::{runtime::Builder, sync::oneshot, time::timeout};
 use tower_admission::{Admission, AdmissionLayer, limit::Fixed};
 
-use crate::support::{
-    client::{Version, get_once},
-    eventually, is_idle,
-    server::Server,
-};
+use crate::support::{Server, Version, eventually, get_once, is_idle};
 
 /// A core: a thread that serves on a runtime of its own until it is stopped.
 struct Core {

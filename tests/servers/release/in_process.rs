@@ -17,12 +17,7 @@ use tower_admission::{AdmissionLayer, AdmissionService, response::AdmissionBody}
 use tower_http::timeout::TimeoutLayer;
 
 use super::{ATTEMPTS, LIMIT, all_is_given_back, eight_run};
-use crate::support::{
-    bounded,
-    ends::{Ends, Failure, Script},
-    poll_once,
-    probe::{Counting, Probe},
-};
+use crate::support::{Counting, Ends, Failure, Probe, Script, bounded, poll_once};
 
 type Limited = Counting<AdmissionService<Ends>>;
 type Answer = Response<AdmissionBody<Script>>;

@@ -7,13 +7,7 @@ use super::{
     connections::Stack::{self, Axum, Hyper, Tonic},
     eight_run,
 };
-use crate::support::{
-    bounded,
-    client::{Client, Version},
-    ends::Ends,
-    eventually,
-    probe::Probe,
-};
+use crate::support::{Client, Ends, Probe, Version, bounded, eventually};
 
 const STREAMS: usize = 100;
 

@@ -10,16 +10,7 @@ use super::{
     connections::Stack::{Axum, Hyper, Tonic},
     eight_run,
 };
-use crate::support::{
-    at_rest,
-    client::{
-        Client,
-        Version::{H1, H2},
-    },
-    ends::Ends,
-    eventually,
-    probe::Probe,
-};
+use crate::support::{Client, Ends, H1, H2, Probe, at_rest, eventually};
 
 const WAITERS: usize = 100;
 

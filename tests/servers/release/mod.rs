@@ -16,7 +16,7 @@ mod waiters;
 
 use tower_admission::{Admission, limit::Fixed};
 
-use crate::support::{at_rest, probe::Probe};
+use crate::support::{Probe, at_rest};
 
 const ATTEMPTS: usize = 1_000;
 const LIMIT: usize = 8;

@@ -11,16 +11,7 @@ use tower_admission::{Admission, AdmissionLayer, response::AdmissionBody};
 use tower_http::timeout::TimeoutLayer;
 
 use super::{ATTEMPTS, all_is_given_back, connections::infallible, eight_run};
-use crate::support::{
-    bounded,
-    client::{
-        Client,
-        Version::{self, H1, H2},
-    },
-    ends::{Ends, Script},
-    probe::Probe,
-    server::Server,
-};
+use crate::support::{Client, Ends, H1, H2, Probe, Script, Server, Version, bounded};
 
 /// No more clients at once than run: a request that waits would be timed out before it ran.
 const CLIENTS: usize = super::LIMIT;

@@ -12,13 +12,7 @@ use super::{
     connections::Stack::{Axum, Hyper, Tonic},
     eight_run,
 };
-use crate::support::{
-    bounded,
-    client::{Client, Version},
-    ends::Ends,
-    is_idle,
-    probe::Probe,
-};
+use crate::support::{Client, Ends, Probe, Version, bounded, is_idle};
 
 fn two_workers() -> Runtime {
     Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()

@@ -26,13 +26,7 @@ use tower::util::MapRequestLayer;
 use tower_admission::{Admission, AdmissionLayer, Permit, Ticket, classify::by_header, limit::Fixed, percent};
 
 use super::{ATTEMPTS, LIMIT};
-use crate::support::{
-    at_rest, bounded,
-    client::{Client, Version, get},
-    eventually,
-    probe::Probe,
-    server::Server,
-};
+use crate::support::{Client, Probe, Server, Version, at_rest, bounded, client::get, eventually};
 
 const SHARE: usize = LIMIT / 2;
 const STREAMS: usize = 100;
@@ -113,7 +107,7 @@ impl Vanishing {
     }
 }
 
-fn from(partition: &'static str, path: &str) -> Request<crate::support::client::Outgoing> {
+fn from(partition: &'static str, path: &str) -> Request<crate::support::Outgoing> {
     let mut request = get(path);
     request.headers_mut().insert("x-partition", partition.parse().unwrap());
     request

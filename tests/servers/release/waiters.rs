@@ -10,12 +10,7 @@ use tower_admission::{
 };
 
 use super::ATTEMPTS;
-use crate::support::{
-    at_rest, bounded,
-    ends::{Ends, Failure, Script},
-    poll_once,
-    probe::{Counting, Probe},
-};
+use crate::support::{Counting, Ends, Failure, Probe, Script, at_rest, bounded, poll_once};
 
 struct Line {
     admission: Admission,

@@ -13,15 +13,7 @@ use tower_admission::{
     response::Rejections,
 };
 
-use crate::support::{
-    bounded,
-    client::{
-        Client,
-        Version::{H1, H2},
-    },
-    eventually, is_idle,
-    server::Server,
-};
+use crate::support::{Client, H1, H2, Server, bounded, eventually, is_idle};
 
 fn classify(_: &RequestHead<'_>, ticket: &mut Ticket<'_>) {
     ticket.set_class("workflow");

@@ -14,11 +14,7 @@ use tokio::task::yield_now;
 use tower::{Layer, Service, ServiceExt, service_fn};
 use tower_admission::{Admission, AdmissionLayer, Labels, classify::by_header, limit::Fixed};
 
-use crate::support::{
-    client::{Client, Outgoing, Version, get},
-    eventually,
-    server::Server,
-};
+use crate::support::{Client, Outgoing, Server, Version, client::get, eventually};
 
 /// So many callers at once: some run, and the others wait in line.
 const CALLERS: usize = 32;

@@ -9,7 +9,7 @@ use tonic::{Code, Status, client::Grpc as GrpcClient, transport::Channel};
 use tower_admission::{Admission, AdmissionLayer, Ticket, limit::Fixed};
 
 use super::{Codec, Kinds};
-use crate::support::{at_rest, bounded, eventually, grpc::connect, probe::Probe, server::Server};
+use crate::support::{Probe, Server, at_rest, bounded, eventually, grpc::connect};
 
 const LIMIT: usize = 3;
 const WORKERS: usize = 8;

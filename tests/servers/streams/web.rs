@@ -11,12 +11,7 @@ use tower::ServiceBuilder;
 use tower_admission::{Admission, AdmissionLayer, Ticket, limit::Fixed};
 
 use super::{Codec, Kinds};
-use crate::support::{
-    at_rest, bounded,
-    client::{Client, Version},
-    probe::Probe,
-    server::Server,
-};
+use crate::support::{Client, Probe, Server, Version, at_rest, bounded};
 
 /// On which side of the translation the layer is.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -11,7 +11,7 @@ use tower::ServiceBuilder;
 use tower_admission::{Admission, AdmissionLayer, limit::Fixed};
 
 use super::is_served;
-use crate::support::{at_rest, bounded, ends::Ends, eventually, is_idle, probe::Probe, server::Server};
+use crate::support::{Ends, Probe, Server, at_rest, bounded, eventually, is_idle};
 
 const CLIENTS: usize = 50;
 

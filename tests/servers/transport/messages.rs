@@ -11,16 +11,8 @@ use tokio::{io::AsyncWriteExt, net::TcpStream};
 use tower::{ServiceBuilder, service_fn};
 use tower_admission::{Admission, AdmissionLayer, limit::Fixed};
 
-use crate::{
-    servers::uploads::answer,
-    support::{
-        at_rest, bounded,
-        client::{Client, Version, get},
-        ends::Ends,
-        probe::Probe,
-        server::Server,
-    },
-};
+use crate::servers::uploads::answer;
+use crate::support::{Client, Ends, Probe, Server, Version, at_rest, bounded, client::get};
 
 type Outgoing = UnsyncBoxBody<Bytes, Infallible>;
 

@@ -16,10 +16,7 @@ use hyper::body::Incoming;
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 
-use crate::support::{
-    bounded,
-    client::{Client, Version},
-};
+use crate::support::{Client, Version, bounded};
 
 /// Sends a request on a connection of its own and reads the answer: what was sent to the server before has been read by then.
 async fn is_served(address: std::net::SocketAddr, path: &str) -> bool {

@@ -18,10 +18,8 @@ use tower_admission::{
 };
 
 use super::read_all;
-use crate::{
-    servers::uploads::answer,
-    support::{bounded, eventually, server::Server},
-};
+use crate::servers::uploads::answer;
+use crate::support::{Server, bounded, eventually};
 
 const PIECE: usize = 1 << 16;
 const PIECES: usize = 1_024;

@@ -29,14 +29,10 @@ use tower_admission::{
     policy::{Abandoned, Policy},
 };
 
-use crate::support::{
-    at_rest, bounded,
-    client::{Client, Version},
-    ends::{Ends, Failure, Script},
-    frames::{ACK, END_HEADERS, END_STREAM, HEADERS, PING, PREFACE, RST_STREAM, SETTINGS, fields, frame},
-    probe::Probe,
-    server::Server,
+use crate::support::frames::{
+    ACK, END_HEADERS, END_STREAM, HEADERS, PING, PREFACE, RST_STREAM, SETTINGS, fields, frame,
 };
+use crate::support::{Client, Ends, Failure, Probe, Script, Server, Version, at_rest, bounded};
 
 const CONNECTIONS: usize = 4;
 /// How many streams a server of hyper lets a client have at a time, unless told otherwise.

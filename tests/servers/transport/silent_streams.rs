@@ -15,13 +15,7 @@ use tower_admission::{
     policy::{Policy, SampleAt},
 };
 
-use crate::support::{
-    at_rest, bounded,
-    client::{Client, Version, get_once},
-    eventually_async,
-    probe::Probe,
-    server::Server,
-};
+use crate::support::{Client, Probe, Server, Version, at_rest, bounded, eventually_async, get_once};
 
 const LIMIT: usize = 4;
 const PATIENCE: Duration = Duration::from_millis(300);

@@ -19,13 +19,7 @@ use tower_admission::{
 };
 use tower_http::timeout::ResponseBodyTimeoutLayer;
 
-use crate::support::{
-    at_rest, bounded,
-    client::{Client, Version, get},
-    eventually,
-    probe::Probe,
-    server::Server,
-};
+use crate::support::{Client, Probe, Server, Version, at_rest, bounded, client::get, eventually};
 
 const LIMIT: usize = 8;
 const READERS: usize = 12;

@@ -19,13 +19,7 @@ use tokio::{
 use tower::{ServiceBuilder, service_fn};
 use tower_admission::{Admission, AdmissionLayer, Permit, Ticket, limit::Fixed};
 
-use crate::support::{
-    at_rest, bounded,
-    client::{Client, Version, empty, get},
-    eventually,
-    probe::Probe,
-    server::Server,
-};
+use crate::support::{Client, Probe, Server, Version, at_rest, bounded, client::empty, client::get, eventually};
 
 const TUNNELS: usize = 40;
 

@@ -9,17 +9,7 @@ use tokio::task::JoinHandle;
 use tower::{Layer, service_fn};
 use tower_admission::{Admission, AdmissionLayer, Labels, classify::by_forwarded_ip, limit::Fixed};
 
-use crate::support::{
-    at_rest,
-    client::{
-        Client,
-        Version::{self, H1, H2},
-        get as request,
-    },
-    eventually,
-    probe::Probe,
-    server::Server,
-};
+use crate::support::{Client, H1, H2, Probe, Server, Version, at_rest, client::get as request, eventually};
 
 /// Each address may have one request in flight.
 fn handle() -> Admission {

@@ -14,14 +14,8 @@ use tower::ServiceBuilder;
 use tower_admission::{Admission, AdmissionLayer, Reason, response::Rejections};
 
 use super::{Full, full};
-use crate::support::{
-    bounded,
-    ends::Ends,
-    frames::{ACK, DATA, END_HEADERS, END_STREAM, HEADERS, PING, PREFACE, SETTINGS, fields, frame},
-    grpc::{self, Greeter},
-    probe::Probe,
-    server::Server,
-};
+use crate::support::frames::{ACK, DATA, END_HEADERS, END_STREAM, HEADERS, PING, PREFACE, SETTINGS, fields, frame};
+use crate::support::{Ends, Greeter, Probe, Server, bounded, grpc};
 
 const PATH: &str = "/test.Greeter/Say";
 

@@ -14,16 +14,7 @@ use tower_admission::{
 };
 
 use super::{Full, full, is_caller_limit};
-use crate::support::{
-    client::{
-        Client, Outgoing,
-        Version::{self, H1, H2},
-        get,
-    },
-    ends::Ends,
-    probe::Probe,
-    server::Server,
-};
+use crate::support::{Client, Ends, H1, H2, Outgoing, Probe, Server, Version, client::get};
 
 fn request(path: &str, deadline: Option<&str>) -> Request<Outgoing> {
     let mut request = get(path);

@@ -15,11 +15,7 @@ use tower_admission::{
 };
 
 use crate::support::{
-    client::{Client, Version},
-    eventually, eventually_async,
-    grpc::{ECHO, Greeter, connect},
-    probe::Probe,
-    server::Server,
+    Client, Greeter, Probe, Server, Version, eventually, eventually_async, grpc::ECHO, grpc::connect,
 };
 
 const REPORT: &str = "endpoint-load-metrics";

@@ -11,15 +11,7 @@ use tower_admission::{
 };
 
 use super::full;
-use crate::support::{
-    client::{
-        Client,
-        Version::{self, H1, H2},
-        get,
-    },
-    probe::Probe,
-    server::Server,
-};
+use crate::support::{Client, H1, H2, Probe, Server, Version, client::get};
 
 /// Sends one request to a server with this layer whose requests are counted by the probe.
 async fn answer(
