@@ -48,15 +48,15 @@ pub(crate) fn circles(modules: &BTreeMap<Names, String>) -> Vec<String> {
 }
 
 /// What a `use` brings in, and the name that it gets.
-struct Use {
-    path: Names,
+pub(super) struct Use {
+    pub(super) path: Names,
     name: String,
     is_public: bool,
 }
 
 type Uses = BTreeMap<Names, Vec<Use>>;
 
-fn used(code: &str) -> Vec<Use> {
+pub(super) fn used(code: &str) -> Vec<Use> {
     let mut found = Vec::new();
     let mut rest = code;
     while let Some((statement, after)) = next_use(rest) {
@@ -100,7 +100,7 @@ fn expand(tree: &str) -> Vec<String> {
 }
 
 /// The paths in the code beside its `use`s.
-fn mentioned(code: &str) -> Vec<Names> {
+pub(super) fn mentioned(code: &str) -> Vec<Names> {
     let starts = ["crate::", "super::"].iter().flat_map(|word| code.match_indices(word)).map(|(at, _)| at);
     let is_path = |c: char| c.is_alphanumeric() || c == '_' || c == ':';
     let begins = starts.filter(|&at| !code[..at].ends_with(|c| is_path(c) || c == '$'));

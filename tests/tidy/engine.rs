@@ -6,6 +6,8 @@ use std::{
     path::Path,
 };
 
+use super::circles::{mentioned, used};
+
 /// The modules of the engine, and how high each stands. A module imports from lower ones, and from itself: so no room
 /// imports another room, and there is no circle.
 const MODULES: &[(&str, u8)] = &[
@@ -107,37 +109,10 @@ pub(crate) fn check(path: &Path, code: &str) -> Vec<String> {
 }
 
 /// The modules and names of the crate that code imports or mentions.
-fn imports(code: &str) -> Vec<String> {
-    let mut found = Vec::new();
-    for (at, word) in code.match_indices("crate::") {
-        let before = code[..at].chars().next_back();
-        if before.is_some_and(|c| c.is_alphanumeric() || c == '_') {
-            continue;
-        }
-        let rest = &code[at + word.len()..];
-        match rest.strip_prefix('{') {
-            None => found.push(ident(rest)),
-            Some(group) => {
-                let mut depth = 0;
-                let mut start = true;
-                for (at, c) in group.char_indices() {
-                    match c {
-                        '{' => depth += 1,
-                        '}' if depth == 0 => break,
-                        '}' => depth -= 1,
-                        ',' if depth == 0 => start = true,
-                        c if c.is_whitespace() => {}
-                        _ if start && depth == 0 => {
-                            start = false;
-                            found.push(ident(&group[at..]));
-                        }
-                        _ => {}
-                    }
-                }
-            }
-        }
-    }
-    found
+fn imports(code: &str) -> BTreeSet<String> {
+    let used = used(code).into_iter().map(|it| it.path);
+    let paths = used.chain(mentioned(&code.replace("$crate", "crate")));
+    paths.filter(|path| path[0] == "crate").filter_map(|path| path.get(1).cloned()).collect()
 }
 
 fn ident(text: &str) -> String {

@@ -10,10 +10,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{
-    pages::{pages, root},
-    sources,
-};
+use super::{promises::files, root, sources};
 
 /// Where releases are documented.
 const ONLINE: &str = "https://docs.rs/tower-admission/latest/tower_admission/";
@@ -176,7 +173,8 @@ fn defined(places: &Places, text: &str) -> Result<String, String> {
 #[test]
 fn links_lead_to_what_there_is() {
     let places = Places::read();
-    let of_pages = pages(root()).into_iter().flat_map(|page| places.dead(&page, &fs::read_to_string(&page).unwrap()));
+    let of_pages =
+        files(root(), "md").into_iter().flat_map(|page| places.dead(&page, &fs::read_to_string(&page).unwrap()));
     let sources = sources(&root().join("src")).into_iter().chain(sources(&root().join("crates")));
     let of_sources = sources.flat_map(|path| {
         let text = fs::read_to_string(&path).unwrap();
@@ -202,7 +200,7 @@ fn pages_define_the_links_that_they_have() {
         _ if is_updating => fs::write(path, whole).unwrap(),
         _ => wrong.push(format!("{}: run it with UPDATE_SNAPSHOTS=1", path.display())),
     };
-    let files = pages(&places.docs);
+    let files = files(&places.docs, "md");
     for path in &files {
         let text = fs::read_to_string(path).unwrap();
         assert!(!text.contains("](crate::"), "{}: a link that is dead in the repository", path.display());

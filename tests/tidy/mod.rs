@@ -55,25 +55,19 @@ fn forbidden(layer: u8) -> &'static [&'static str] {
     }
 }
 
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
 /// All Rust sources below a folder.
 fn sources(folder: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(folder).into_iter().flatten() {
-        let path = entry.unwrap().path();
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        if path.is_dir() && name != "target" && !name.starts_with('.') {
-            found.extend(sources(&path));
-        } else if name.ends_with(".rs") {
-            found.push(path);
-        }
-    }
-    found
+    promises::files(folder, "rs")
 }
 
 /// The sources of the library.
 fn library() -> Vec<PathBuf> {
     let folders = PARTS.map(|(_, folder)| folder).into_iter().chain(["src"]);
-    folders.flat_map(|folder| sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join(folder))).collect()
+    folders.flat_map(|folder| sources(&root().join(folder))).collect()
 }
 
 /// A file up to its tests. Where they stand in a file of their own, all of it.
@@ -87,7 +81,7 @@ fn code(text: &str) -> String {
 }
 
 fn room(path: &Path) -> Option<(&'static str, u8)> {
-    let relative = path.strip_prefix(env!("CARGO_MANIFEST_DIR")).unwrap();
+    let relative = path.strip_prefix(root()).unwrap();
     let part = PARTS.iter().find(|(_, folder)| relative.starts_with(folder)).map(|(name, _)| *name);
     let first = || relative.iter().nth(1)?.to_str().map(|it| it.trim_end_matches(".rs"));
     let name = part.or_else(first)?;
@@ -198,7 +192,7 @@ fn every_room_has_a_layer() {
 
 #[test]
 fn each_kind_of_violation_is_found() {
-    let ticket = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/ticket.rs");
+    let ticket = root().join("src/ticket.rs");
     for bad in [
         "use crate::runtime::Permit;",
         "use crate::{\n    runtime::Permit,\n};",

@@ -1,26 +1,11 @@
 //! Pages that name tests name those that there are; and no package allows unsafe code.
 
-use std::{
-    collections::BTreeMap,
-    fs,
-    path::{Path, PathBuf},
+use std::{collections::BTreeMap, fs};
+
+use super::{
+    promises::{self, Promise},
+    root, sources,
 };
-
-use super::promises::{self, Promise};
-
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-}
-
-fn walk(folder: &Path, extension: &str, found: &mut Vec<PathBuf>) {
-    for path in fs::read_dir(folder).into_iter().flatten().map(|entry| entry.unwrap().path()) {
-        if path.is_dir() && !path.ends_with("target") {
-            walk(&path, extension, found);
-        } else if path.extension().is_some_and(|it| it == extension) {
-            found.push(path);
-        }
-    }
-}
 
 /// The names of tests on a page: words of four parts at least, in backticks.
 fn named(page: &str) -> Vec<&str> {
@@ -119,10 +104,8 @@ fn there_is_no_unsafe_code() {
     }
     assert!(fs::read_to_string(root().join("Cargo.toml")).unwrap().contains("unsafe_code = \"forbid\""));
     assert!(allows_unsafe("[package]\nname = \"x\"\n[lints.rust]\nunsafe_code = \"allow\""), "control");
-    let mut files = Vec::new();
-    for folder in ["src", "crates/config", "crates/engine", "crates/store"] {
-        walk(&root().join(folder), "rs", &mut files);
-    }
-    let allowing = files.iter().filter(|path| fs::read_to_string(path).unwrap().contains("allow(unsafe_code"));
+    let folders = ["src", "crates/config", "crates/engine", "crates/store"];
+    let files = folders.iter().flat_map(|folder| sources(&root().join(folder)));
+    let allowing = files.filter(|path| fs::read_to_string(path).unwrap().contains("allow(unsafe_code"));
     assert_eq!(allowing.count(), 0);
 }

@@ -1,7 +1,11 @@
 //! The promises of the guarantees page, the tests that hold each of them, and which circle runs these: 1 is
 //! `cargo test --all-features`, 2 is `.ci/run`, 3 is the night. `crates/models/verification` writes its page with this file.
 
-use std::{collections::BTreeMap, fs, path::Path};
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+};
 
 /// A promise.
 #[derive(Debug)]
@@ -58,17 +62,23 @@ pub(crate) fn add(text: &str, circle: u8, ignored: u8, found: &mut BTreeMap<Stri
     }
 }
 
-/// All tests of the repository, and the first circle that runs each.
-pub(crate) fn circles(root: &Path) -> BTreeMap<String, u8> {
-    fn walk(folder: &Path, see: &mut impl FnMut(&str)) {
-        for path in fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()) {
-            if path.is_dir() && !path.ends_with("target") {
-                walk(&path, see);
-            } else if path.extension().is_some_and(|it| it == "rs") {
-                see(&fs::read_to_string(&path).unwrap_or_default());
-            }
+/// All files below a folder with one of these extensions, but for what is built, downloaded or hidden.
+pub(crate) fn files(folder: &Path, extensions: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for path in fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()) {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let is_hidden = name.starts_with('.') && ![".ci", ".github"].contains(&&*name);
+        if path.is_dir() && !is_hidden && !["node_modules", "target"].contains(&&*name) {
+            found.extend(files(&path, extensions));
+        } else if name.rsplit_once('.').is_some_and(|(_, end)| extensions.split(' ').any(|it| it == end)) {
+            found.push(path);
         }
     }
+    found
+}
+
+/// All tests of the repository, and the first circle that runs each.
+pub(crate) fn circles(root: &Path) -> BTreeMap<String, u8> {
     let manifest = fs::read_to_string(root.join("Cargo.toml")).unwrap_or_default();
     let first = manifest.split("default-members = [").nth(1).and_then(|it| it.split(']').next()).unwrap_or_default();
     let first: Vec<_> = first.split('"').skip(1).step_by(2).collect();
@@ -79,7 +89,10 @@ pub(crate) fn circles(root: &Path) -> BTreeMap<String, u8> {
         let is_first = ["src", "tests"].contains(&&*folder) || first.contains(&&*folder);
         // `.ci/test` runs what `e2e` leaves out at first; the rest takes long.
         let ignored = if folder == "crates/e2e" { 2 } else { 3 };
-        walk(&root.join(&folder), &mut |text| add(text, if is_first { 1 } else { 2 }, ignored, &mut found));
+        for file in files(&root.join(&folder), "rs") {
+            let text = fs::read_to_string(file).unwrap_or_default();
+            add(&text, if is_first { 1 } else { 2 }, ignored, &mut found);
+        }
     }
     found
 }

@@ -1,6 +1,8 @@
 //! Words that had two meanings, or that no user of other software would look for: each has another name now, and none comes back.
 
-use std::{fs, path::Path};
+use std::fs;
+
+use super::{promises::files, root};
 
 /// Identifiers that are gone: metrics, fields and keys, types that users named, and what was inside. `CHANGELOG.md` may tell of them.
 const GONE: &str = r#"
@@ -32,19 +34,6 @@ fn found<'a>(words: &'a str, text: &str) -> Vec<&'a str> {
     words.split_whitespace().filter(has).collect()
 }
 
-fn files(folder: &Path, all: &mut Vec<(String, String)>) {
-    for path in fs::read_dir(folder).into_iter().flatten().map(|entry| entry.unwrap().path()) {
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let is_hidden = name.starts_with('.') && ![".ci", ".github"].contains(&&*name);
-        let is_text = name.rsplit_once('.').is_some_and(|(_, end)| TEXTS.split(' ').any(|it| it == end));
-        if path.is_dir() && !is_hidden && name != "target" && name != "node_modules" {
-            files(&path, all);
-        } else if is_text && name != "CHANGELOG.md" && !path.ends_with("tidy/words.rs") {
-            all.push((path.display().to_string(), fs::read_to_string(&path).unwrap_or_default()));
-        }
-    }
-}
-
 /// What is wrong with a file of this name.
 fn wrong(file: &str, text: &str) -> Vec<String> {
     let read = if file.ends_with(".rs") { Vec::new() } else { found(READ, text) };
@@ -54,10 +43,11 @@ fn wrong(file: &str, text: &str) -> Vec<String> {
 
 #[test]
 fn old_words_stay_gone() {
-    let mut all = Vec::new();
-    files(Path::new(env!("CARGO_MANIFEST_DIR")), &mut all);
+    let mut all = files(root(), TEXTS);
+    all.retain(|path| !path.ends_with("CHANGELOG.md") && !path.ends_with("tidy/words.rs"));
     assert!(all.len() > 100, "{} files were found", all.len());
-    let old: Vec<_> = all.iter().flat_map(|(file, text)| wrong(file, text)).collect();
+    let old = all.iter().flat_map(|path| wrong(&path.to_string_lossy(), &fs::read_to_string(path).unwrap_or_default()));
+    let old: Vec<_> = old.collect();
     assert!(old.is_empty(), "{}", old.join("\n"));
     for bad in ["set when_gone;", "`admission_kept`", "{\"kept\": 1}", "whole.kept > 1", "?sort=refused"] {
         assert_eq!(wrong("page.js", bad).len(), 1, "control: {bad}");
