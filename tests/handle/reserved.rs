@@ -1,32 +1,14 @@
 //! Slots that are held back for requests that were turned away below their share: few, and not for long.
 
-use std::{
-    collections::VecDeque,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::collections::VecDeque;
 
-use tower_admission::{Admission, AdmissionBuilder, Clock, Criticality, Permit, Ticket, limit::Fixed, percent};
+use admission_testkit::ByHand;
+use tower_admission::{Admission, AdmissionBuilder, Criticality, Permit, Ticket, limit::Fixed, percent};
 
 use super::{ms, poll_once};
 
-#[derive(Clone, Debug, Default)]
-struct Manual(Arc<Mutex<Duration>>);
-
-impl Clock for Manual {
-    fn now(&self) -> Duration {
-        *self.0.lock().unwrap()
-    }
-}
-
-impl Manual {
-    fn pass(&self, time: Duration) {
-        *self.0.lock().unwrap() += time;
-    }
-}
-
-fn with_limit(limit: usize) -> (AdmissionBuilder, Manual) {
-    let clock = Manual::default();
+fn with_limit(limit: usize) -> (AdmissionBuilder, ByHand) {
+    let clock = ByHand::default();
     (Admission::builder().limit(Fixed::new(limit)).clock(clock.clone()), clock)
 }
 

@@ -9,12 +9,13 @@ use std::{
     time::Duration,
 };
 
+use admission_testkit::ByHand;
 use tokio::{
     sync::Barrier,
     time::{Instant, advance},
 };
 use tower_admission::{
-    Admission, Cap, ClassLimits, Clock, Labels, Outcome, Rate, RateMode, Reason, Rules, Ticket, WhenFull, limit::Fixed,
+    Admission, Cap, ClassLimits, Labels, Outcome, Rate, RateMode, Reason, Rules, Ticket, WhenFull, limit::Fixed,
 };
 
 use super::{ms, poll_once};
@@ -121,12 +122,7 @@ async fn who_finds_a_rule_full_at_the_grant_is_turned_away() {
         for (reason, limits) in each_kind(RateMode::Window, when_full) {
             let admission = with(limits);
             let held: Vec<_> = (0..10).map(|_| admission.try_admit(Ticket::new()).unwrap()).collect();
-            let waiting: Vec<_> = (0..2)
-                .map(|_| {
-                    let admission = admission.clone();
-                    tokio::spawn(async move { admission.admit(ticket()).await })
-                })
-                .collect();
+            let waiting: Vec<_> = (0..2).map(|_| tokio::spawn(admission.admit(ticket()))).collect();
             tokio::task::yield_now().await;
             assert_eq!(admission.snapshot().waiting, 2);
             drop(held);
@@ -161,16 +157,6 @@ fn a_deadline_that_has_passed_is_a_rejection() {
     }
 }
 
-/// A clock that is set by hand.
-#[derive(Clone, Debug, Default)]
-struct Minutes(Arc<AtomicU64>);
-
-impl Clock for Minutes {
-    fn now(&self) -> Duration {
-        Duration::from_secs(60 * self.0.load(Ordering::SeqCst))
-    }
-}
-
 const TASKS: usize = 64;
 const LABELS: [&str; 4] = ["a", "b", "c", "d"];
 const CLASSES: [&str; 2] = ["one", "two"];
@@ -198,7 +184,7 @@ async fn who_is_refused_by_one_rule_is_charged_by_none_whatever_happens_at_once(
             .budget("shared", scale(GROUP))
     };
     let rules = Rules::new().class("one", limits(80, 150)).class("two", limits(70, 280));
-    let clock = Minutes::default();
+    let clock = ByHand::default();
     let admission =
         Admission::builder().limit(Fixed::new(100)).shed().rules(rules).clock(clock.clone()).build().unwrap();
     let ledger: Arc<Ledger> = Arc::default();
@@ -230,7 +216,7 @@ async fn who_is_refused_by_one_rule_is_charged_by_none_whatever_happens_at_once(
         barrier.wait().await;
         check(&admission, &ledger, scale(GROUP));
         ledger.iter().flatten().for_each(|count| count.store(0, Ordering::SeqCst));
-        clock.0.fetch_add(1, Ordering::SeqCst);
+        clock.pass(Duration::from_secs(60));
         barrier.wait().await;
     }
     for task in tasks {

@@ -10,6 +10,7 @@ use std::{
     time::Duration,
 };
 
+use admission_testkit::ByHand;
 use bytes::Bytes;
 use futures_util::{FutureExt, stream};
 use http::{Request, Response};
@@ -267,26 +268,17 @@ fn a_body_may_outlive_the_runtime_of_its_timer() {
     assert_eq!(admission.snapshot().in_flight, 0);
 }
 
-#[derive(Clone, Debug, Default)]
-struct Hand(Arc<AtomicU64>);
-
-impl Clock for Hand {
-    fn now(&self) -> Duration {
-        Duration::from_secs(self.0.load(Ordering::Relaxed))
-    }
-}
-
 /// No request waits, so none could miss the driver but for the metrics.
 #[test]
 fn metrics_are_published_although_the_first_runtime_is_not_driven() {
-    let (hand, asked) = (Hand::default(), AtomicU64::new(0));
+    let (hand, asked) = (ByHand::default(), AtomicU64::new(0));
     let admission = Admission::builder().limit(Fixed::new(9)).clock(hand.clone()).build().unwrap();
     let _kept = warm_up(&admission, true);
     let recorder = OnMetric(|| _ = asked.fetch_add(1, Ordering::Relaxed));
     let _guard = metrics::set_default_local_recorder(&recorder);
     runtime().block_on(async {
         for seconds in [10, 20] {
-            hand.0.store(seconds, Ordering::Relaxed);
+            hand.set(Duration::from_secs(seconds));
             drop(admission.try_admit(Ticket::new()).unwrap());
             for _ in 0..3 {
                 yield_now().await;

@@ -1,31 +1,16 @@
 //! What is observed is what would have been: the same load on a handle that enforces and on one that observes, in virtual
 //! time, with times that don't depend on load.
 
-use std::{
-    collections::BTreeMap,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
-};
+use std::{collections::BTreeMap, time::Duration};
 
+use admission_testkit::ByHand;
 use tower_admission::{
-    Admission, AdmissionBuilder, Cap, ClassLimits, Clock, Mode, Outcome, PartitionMode, Permit, Rate, Reason, Rules,
-    Share, Ticket, WhenFull, limit::Fixed, percent,
+    Admission, AdmissionBuilder, Cap, ClassLimits, Mode, Outcome, PartitionMode, Permit, Rate, Reason, Rules, Share,
+    Ticket, WhenFull, limit::Fixed, percent,
 };
 
 /// How many requests each scenario sends to either handle.
 const ATTEMPTS: u64 = 40_000;
-
-#[derive(Clone, Debug, Default)]
-struct Manual(Arc<AtomicU64>);
-
-impl Clock for Manual {
-    fn now(&self) -> Duration {
-        Duration::from_micros(self.0.load(Ordering::Relaxed))
-    }
-}
 
 /// One request of the load.
 #[derive(Clone, Copy, Debug)]
@@ -80,7 +65,7 @@ fn send_some(
     labelled: bool,
     mut look: impl FnMut(&Request, &[Request]),
 ) -> (Tally, Admission) {
-    let clock = Manual::default();
+    let clock = ByHand::default();
     let admission = settings.clock(clock.clone()).mode(mode).build().unwrap();
     // By when they end, and by number.
     let mut running: BTreeMap<(u64, u64), (Permit, Request)> = BTreeMap::new();
@@ -115,12 +100,12 @@ fn send_some(
 }
 
 /// Ends all that end until then, and sets the clock.
-fn finish(clock: &Manual, running: &mut BTreeMap<(u64, u64), (Permit, Request)>, until: u64) {
+fn finish(clock: &ByHand, running: &mut BTreeMap<(u64, u64), (Permit, Request)>, until: u64) {
     while let Some(first) = running.first_entry().filter(|first| first.key().0 <= until) {
-        clock.0.store(first.key().0, Ordering::Relaxed);
+        clock.set(Duration::from_micros(first.key().0));
         first.remove().0.finish(Outcome::Success);
     }
-    clock.0.store(until, Ordering::Relaxed);
+    clock.set(Duration::from_micros(until));
 }
 
 /// How far apart two counts are, as a part of the first.

@@ -1,13 +1,8 @@
 //! What a request is told whose wait is over: which rule was in its way.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
-};
+use std::time::Duration;
 
+use admission_testkit::ByHand;
 use http::{Request, Response};
 use http_body_util::{BodyExt, Empty};
 use tokio::time::advance;
@@ -147,23 +142,14 @@ async fn bounds_on_waiting_are_told_as_such() {
     assert_eq!((refused.reason(), refused.bound()), (Reason::LabelQueueFull, 3));
 }
 
-/// A clock in milliseconds, of which Tokio's timers know nothing.
-#[derive(Clone, Debug, Default)]
-struct Clock(Arc<AtomicU64>);
-
-impl tower_admission::Clock for Clock {
-    fn now(&self) -> Duration {
-        ms(self.0.load(Ordering::Relaxed))
-    }
-}
-
 /// A wait ends in the same moment in which the cap of its label has room: the cap was in its way all the time, and not the server. It
 /// ended with `queue_timeout` before, for the label was not full any more.
 #[tokio::test(start_paused = true)]
 async fn a_wait_that_ends_when_its_cap_has_room_ends_because_of_the_cap() {
     for (limit, reason) in [(10, Reason::LabelCap), (1, Reason::QueueTimeout)] {
         let labels = Labels::new().max_wait(ms(200)).label_cap("a", 1);
-        let clock = Clock::default();
+        // Tokio's timers know nothing of this clock.
+        let clock = ByHand::default();
         let builder = Admission::builder().limit(Fixed::new(limit)).queue(100).labels(labels);
         let admission = builder.clock(clock.clone()).build().unwrap();
         let ticket = || Ticket::new().label("a");
@@ -171,7 +157,7 @@ async fn a_wait_that_ends_when_its_cap_has_room_ends_because_of_the_cap() {
         let mut waits = admission.admit(ticket());
         assert!(super::poll_once(&mut waits).is_none());
         // No timer has its turn before the slot is given back.
-        clock.0.store(200, Ordering::Relaxed);
+        clock.set(ms(200));
         drop(held);
         assert_eq!(waits.await.unwrap_err().reason(), reason, "of {limit} slots");
     }

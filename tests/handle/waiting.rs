@@ -8,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use admission_testkit::ByHand;
 use tokio::time::Instant;
 use tower_admission::{
     Admission, AdmissionBuilder, Clock, Outcome, Reason, Ticket,
@@ -45,16 +46,10 @@ async fn the_callers_deadline_ends_a_wait_earlier() {
 async fn the_gate_is_short_and_the_line_is_patient() {
     let admission = Admission::builder().limit(Fixed::new(1)).queue(1).max_waiting(1).build().unwrap();
     let running = admission.admit(Ticket::new()).await.unwrap();
-    let in_line = tokio::spawn({
-        let admission = admission.clone();
-        async move { admission.admit(Ticket::new()).await }
-    });
+    let in_line = tokio::spawn(admission.admit(Ticket::new()));
     tokio::task::yield_now().await;
     let start = Instant::now();
-    let at_gate = tokio::spawn({
-        let admission = admission.clone();
-        async move { admission.admit(Ticket::new()).await }
-    });
+    let at_gate = tokio::spawn(admission.admit(Ticket::new()));
     tokio::task::yield_now().await;
     let snapshot = admission.snapshot();
     assert_eq!((snapshot.in_flight, snapshot.waiting, snapshot.at_gate), (1, 1, 1));
@@ -163,7 +158,7 @@ fn a_hard_cap_is_the_callers_own_and_named_in_the_rejection() {
 
 #[test]
 fn where_nobody_waits_the_next_freed_slot_is_kept_for_whoever_was_turned_away_below_its_share() {
-    let clock = Manual::default();
+    let clock = ByHand::default();
     let admission = Admission::builder()
         .limit(Fixed::new(4))
         .shed()
@@ -182,7 +177,7 @@ fn where_nobody_waits_the_next_freed_slot_is_kept_for_whoever_was_turned_away_be
     assert!(try_admit("red").is_err());
     drop(noisy.pop());
     assert!(try_admit("noisy").is_err());
-    *clock.0.lock().unwrap() = ms(10_001);
+    clock.set(ms(10_001));
     assert!(try_admit("noisy").is_ok());
 }
 
@@ -213,24 +208,15 @@ fn a_mad_clock_neither_panics_nor_leaks() {
     assert_at_rest(&admission, 6_000);
 }
 
-#[derive(Clone, Debug, Default)]
-struct Manual(Arc<std::sync::Mutex<Duration>>);
-
-impl Clock for Manual {
-    fn now(&self) -> Duration {
-        *self.0.lock().unwrap()
-    }
-}
-
 #[test]
 fn without_a_runtime_waits_end_when_the_handle_is_told_to_look() {
-    let clock = Manual::default();
+    let clock = ByHand::default();
     let admission = Admission::builder().limit(Fixed::new(1)).clock(clock.clone()).build().unwrap();
     let _held = admission.try_admit(Ticket::new()).unwrap();
     let mut waiter = admission.admit(Ticket::new().timeout(ms(400)));
     assert!(poll_once(&mut waiter).is_none());
     assert_eq!(admission.next_wakeup(), Some(ms(400)));
-    *clock.0.lock().unwrap() = ms(400);
+    clock.set(ms(400));
     admission.tick();
     assert_eq!(admission.snapshot().waiting, 0);
     assert_eq!(poll_once(&mut waiter).unwrap().unwrap_err().reason(), Reason::Deadline);
@@ -239,16 +225,16 @@ fn without_a_runtime_waits_end_when_the_handle_is_told_to_look() {
 
 #[test]
 fn without_a_runtime_a_look_gives_back_the_slots_of_abandoned_work() {
-    let clock = Manual::default();
+    let clock = ByHand::default();
     let admission = Admission::builder().limit(Fixed::new(1)).queue(10).clock(clock.clone()).build().unwrap();
     admission.try_admit(Ticket::new()).unwrap().abandon();
     let mut waiter = admission.admit(Ticket::new());
     assert!(poll_once(&mut waiter).is_none());
     assert_eq!(admission.next_wakeup(), Some(ms(1_000)));
-    *clock.0.lock().unwrap() = ms(999);
+    clock.set(ms(999));
     admission.tick();
     assert_eq!(admission.snapshot().abandoned, 1);
-    *clock.0.lock().unwrap() = ms(1_000);
+    clock.set(ms(1_000));
     admission.tick();
     assert_eq!((admission.snapshot().abandoned, admission.snapshot().in_flight), (0, 1));
     let _permit = poll_once(&mut waiter).unwrap().unwrap();

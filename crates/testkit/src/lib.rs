@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::missing_panics_doc, reason = "a test fails by panicking")]
 #![allow(clippy::exhaustive_structs, reason = "for the tests of this repository alone")]
 
+mod clock;
 pub mod grpc;
 mod moody;
 pub mod process;
@@ -19,7 +20,10 @@ use tokio::time::{Instant, sleep, timeout};
 
 use tower_admission::store::Store;
 
-pub use crate::moody::{Mood, Moody, ticket};
+pub use crate::{
+    clock::ByHand,
+    moody::{Mood, Moody, ticket},
+};
 
 /// How long a test waits for what has to come to pass before it fails.
 pub const PATIENCE: Duration = Duration::from_secs(60);
