@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use admission_testkit::{Mood, Moody};
 use tonic::transport::Server as Tonic;
 use tonic_health::{
     ServingStatus,
@@ -11,7 +12,6 @@ use tower_admission::{
     Admission, AdmissionLayer, ClassLimits, DrainMode, Reason, Rules, Ticket, classify::RequestHead, limit::Fixed,
 };
 
-use super::wire::store;
 use crate::support::{Server, bounded, grpc::connect};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -57,7 +57,8 @@ async fn it_says_so_as_soon_as_the_handle_leaves_or_drains() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_store_that_is_gone_changes_nothing_of_it() {
     let rules = Rules::new().default_limits(ClassLimits::new().max_in_flight(2));
-    let admission = store::gone(Admission::builder().limit(Fixed::new(9)).rules(rules)).build().unwrap();
+    let store = Moody::new();
+    let admission = store.shared_by(Admission::builder().limit(Fixed::new(9)).rules(rules)).build().unwrap();
     let (reporter, service) = tonic_health::server::health_reporter();
     let leaving = admission.clone();
     tokio::spawn(async move {
@@ -69,6 +70,7 @@ async fn a_store_that_is_gone_changes_nothing_of_it() {
     let mut watched = health.watch(HealthCheckRequest::default()).await.unwrap().into_inner();
     assert_eq!(watched.message().await.unwrap().unwrap().status(), Told::Serving);
     drop(admission.admit(Ticket::new()).await.unwrap());
+    store.is(Mood::Failing);
     let refused = admission.admit(Ticket::new()).await.unwrap_err();
     assert_eq!((refused.reason(), admission.is_ready()), (Reason::StoreUnavailable, true));
     assert_eq!(health.check(HealthCheckRequest::default()).await.unwrap().into_inner().status(), Told::Serving);

@@ -122,9 +122,12 @@ impl Moody {
     /// A handle that lets nine of a label run, counted in this store.
     pub fn handle(&self) -> AdmissionBuilder {
         let nine = ClassLimits::new().max_in_flight(Cap::from(9).when_full(WhenFull::Reject));
-        let leases = Leases::builder().build(Arc::new(self.clone()));
-        let builder = Admission::builder().limit(Fixed::new(100)).rules(Rules::new().default_limits(nine));
-        builder.shared(leases, Keys::new("test").unwrap())
+        self.shared_by(Admission::builder().limit(Fixed::new(100)).rules(Rules::new().default_limits(nine)))
+    }
+
+    /// The same for a handle with rules of its own.
+    pub fn shared_by(&self, builder: AdmissionBuilder) -> AdmissionBuilder {
+        builder.shared(Leases::builder().build(Arc::new(self.clone())), Keys::new("test").unwrap())
     }
 }
 

@@ -6,10 +6,10 @@ mod grpc;
 mod http;
 mod load;
 mod refusals;
-pub(super) mod store;
 
 use std::time::Duration;
 
+use admission_testkit::{Mood, Moody};
 use tokio::task::JoinHandle;
 use tower_admission::{
     Admission, AdmissionBuilder, ClassLimits, Criticality, DrainMode, Labels, Permit, Reason, Rejection, Rules, Ticket,
@@ -51,7 +51,7 @@ impl Full {
     const PARTITION: &str = "büro 100%";
 
     async fn because_of(reason: Reason) -> Self {
-        let one = || Admission::builder().limit(Fixed::new(1));
+        let (one, store) = (|| Admission::builder().limit(Fixed::new(1)), Moody::new());
         let rules = |limits| one().limit(Fixed::new(2)).rules(Rules::new().default_limits(limits));
         // In line, and at the gate.
         let (builder, waiting): (AdmissionBuilder, _) = match reason {
@@ -62,8 +62,10 @@ impl Full {
             Reason::Budget => (rules(ClassLimits::new().budget("shared", 1)), 0),
             Reason::NamespaceCap => (rules(ClassLimits::new().max_in_flight_per_namespace(1)), 0),
             Reason::PendingFull => (rules(ClassLimits::new().max_pending(1)), 0),
-            Reason::PendingUnavailable => (store::gone(rules(ClassLimits::new().max_in_flight(2).max_pending(9))), 0),
-            Reason::StoreUnavailable => (store::gone(rules(ClassLimits::new().max_in_flight(2))), 0),
+            Reason::PendingUnavailable => {
+                (store.shared_by(rules(ClassLimits::new().max_in_flight(2).max_pending(9))), 0)
+            }
+            Reason::StoreUnavailable => (store.shared_by(rules(ClassLimits::new().max_in_flight(2))), 0),
             Reason::Rate => (rules(ClassLimits::new().max_per_minute(1)), 0),
             Reason::LabelCap => (one().limit(Fixed::new(2)).shed().labels(Labels::new().label_cap("loud", 1)), 0),
             Reason::LabelQueueFull => (one().queue(9).labels(Labels::new().max_waiting(1)), 1),
@@ -77,12 +79,8 @@ impl Full {
         let share = if reason == Reason::PartitionCap { percent(50).hard_cap() } else { percent(50) };
         let admission = builder.partition(Self::PARTITION, share).build().unwrap();
         let permit = admission.admit(Self::ticket()).await.unwrap();
-        let mut waiters: Vec<_> = (0..waiting)
-            .map(|_| {
-                let admission = admission.clone();
-                tokio::spawn(async move { admission.admit(Self::ticket()).await })
-            })
-            .collect();
+        store.is(Mood::Failing);
+        let mut waiters: Vec<_> = (0..waiting).map(|_| tokio::spawn(admission.admit(Self::ticket()))).collect();
         eventually("the line is full", || admission.snapshot().waiting == waiting).await;
         if reason == Reason::Draining {
             admission.drain(DrainMode::RejectWaiting);
