@@ -8,10 +8,9 @@ use tokio::{
     sync::watch,
     time::{interval, timeout},
 };
-use tower::ServiceBuilder;
 use tower_admission::{Admission, AdmissionBuilder, AdmissionLayer, limit::Fixed};
 
-use crate::support::{Client, Ends, Probe, Server, Version, at_rest, bounded};
+use crate::support::{Client, Ends, Probe, Server, Version, at_rest, bounded, eventually, get_once};
 
 const LOW: usize = 10;
 const HIGH: usize = 200;
@@ -29,8 +28,7 @@ fn settings(limit: usize) -> AdmissionBuilder {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn while_the_limit_jumps_every_request_is_accounted_for_however_it_ends() {
     let (admission, probe) = (settings(LOW).build().unwrap(), Probe::open());
-    let layers = ServiceBuilder::new().layer(probe.arrivals()).layer(AdmissionLayer::new(&admission));
-    let server = Server::hyper(layers.service(Ends::new(&probe))).await;
+    let server = Ends::new(&probe).serve(AdmissionLayer::new(&admission)).await;
     let (done, mut is_done) = watch::channel(false);
     let jumping = tokio::spawn({
         let admission = admission.clone();
@@ -95,13 +93,10 @@ async fn without_the_layer_more_run_than_the_limit() {
     let clients: Vec<_> = (0..HIGH + 1)
         .map(|_| {
             let address = server.address;
-            tokio::spawn(async move {
-                let mut client = Client::connect(address, Version::H1).await;
-                client.get("/held").await.unwrap().into_body().collect().await.unwrap();
-            })
+            tokio::spawn(get_once(address, Version::H1, "/held".to_owned()))
         })
         .collect();
-    crate::support::eventually("all run", || probe.running() > HIGH).await;
+    eventually("all run", || probe.running() > HIGH).await;
     probe.release();
     for client in clients {
         bounded("a client", client).await.unwrap();

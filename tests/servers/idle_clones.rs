@@ -4,13 +4,13 @@ use std::{convert::Infallible, future::poll_fn};
 
 use bytes::Bytes;
 use http::{Request, Response};
-use http_body_util::{BodyExt, Empty};
+use http_body_util::Empty;
 use tower::{
     Service, ServiceBuilder, ServiceExt, limit::GlobalConcurrencyLimitLayer, load_shed::LoadShedLayer, service_fn,
 };
 use tower_admission::{Admission, AdmissionLayer, limit::Fixed};
 
-use crate::support::{Client, Ends, Probe, Server, Version, at_rest};
+use crate::support::{Client, Ends, Probe, Version, at_rest, client::get};
 
 const CLONES: usize = 10_000;
 
@@ -68,9 +68,7 @@ async fn idle_connections_hold_nothing() {
     const CONNECTIONS: usize = 300;
     let admission = Admission::builder().limit(Fixed::new(1)).queue(10).build().unwrap();
     let probe = Probe::open();
-    let service =
-        ServiceBuilder::new().layer(probe.arrivals()).layer(AdmissionLayer::new(&admission)).service(Ends::new(&probe));
-    let server = Server::hyper(service).await;
+    let server = Ends::new(&probe).serve(AdmissionLayer::new(&admission)).await;
     let mut connections = Vec::new();
     for index in 0..CONNECTIONS {
         let version = if index % 2 == 0 { Version::H1 } else { Version::H2 };
@@ -79,9 +77,7 @@ async fn idle_connections_hold_nothing() {
     // Two rounds: connections that were never used, and connections that are kept alive.
     for _ in 0..2 {
         for connection in &mut connections {
-            let response = connection.get("/data").await.unwrap();
-            assert_eq!(response.status(), 200);
-            response.into_body().collect().await.unwrap();
+            assert_eq!(connection.answer(get("/data")).await.status(), 200);
         }
     }
     assert_eq!(admission.snapshot().rejected(), 0);

@@ -12,7 +12,7 @@ use tower_admission::{
     policy::{Abandoned, Policy},
 };
 
-use crate::support::{Client, Greeter, H1, H2, Probe, Server, Version, eventually, grpc};
+use crate::support::{Client, Greeter, H1, H2, Probe, Server, Version, client, eventually, grpc};
 
 const LIMIT: usize = 4;
 /// Clients that leave, one after the other.
@@ -176,8 +176,7 @@ async fn a_detached_call_of_tonic_is_driven_to_its_end() {
     eventually("all slots are free", || admission.snapshot().in_flight == 0).await;
 
     let (admission, probe) = (four_run(), Probe::closed());
-    let mut server = tonic::transport::Server::builder().layer(AdmissionLayer::new(&admission));
-    let server = Server::tonic(server.add_service(Served(Greeter(probe.clone())))).await;
+    let server = grpc::serve(AdmissionLayer::new(&admission), &probe).await;
     assert_eq!(come_and_leave(server, Caller::Grpc, &admission, &probe).await, 0, "it stops");
     assert!(probe.started() > LIMIT as u64, "each came to its turn");
 }
@@ -199,9 +198,7 @@ async fn a_detached_request_that_is_not_given_up_is_like_any_other() {
     let server = Server::axum(routes.layer(layer.detach())).await;
     for _ in 0..100 {
         let mut client = Client::connect(server.address, H1).await;
-        let response = client.get("/").await.unwrap();
-        let body = http_body_util::BodyExt::collect(response.into_body()).await.unwrap();
-        assert_eq!(body.to_bytes(), "done");
+        assert_eq!(client.answer(client::get("/")).await.body(), "done");
         assert!(client.get("/panics").await.is_err());
     }
     eventually("all slots are free", || admission.snapshot().in_flight == 0).await;

@@ -147,8 +147,7 @@ async fn refused(server: &Server, length: usize, sent: usize, more: &str) -> Aft
 async fn a_refused_upload_leaves_an_http_1_connection_open_only_if_its_body_has_come() {
     let admission = Admission::builder().limit(Fixed::new(1)).shed().build().unwrap();
     let _permit = admission.try_admit(tower_admission::Ticket::new()).unwrap();
-    let service = ServiceBuilder::new().layer(AdmissionLayer::new(&admission)).service(Ends::new(&Probe::open()));
-    let server = Server::hyper(service).await;
+    let server = Ends::new(&Probe::open()).serve(AdmissionLayer::new(&admission)).await;
     assert_eq!(refused(&server, 0, 0, "").await, After::Open);
     assert_eq!(refused(&server, 1_000, 1_000, "").await, After::Open);
     assert_eq!(refused(&server, 1_000, 0, "").await, After::ClosedInSilence, "the body is late");
@@ -170,8 +169,7 @@ fn upload(parts: usize) -> Request<UnsyncBoxBody<Bytes, Infallible>> {
 async fn a_refused_upload_leaves_an_http_2_connection_open() {
     let admission = Admission::builder().limit(Fixed::new(1)).shed().build().unwrap();
     let permit = admission.try_admit(tower_admission::Ticket::new()).unwrap();
-    let service = ServiceBuilder::new().layer(AdmissionLayer::new(&admission)).service(Ends::new(&Probe::open()));
-    let server = Server::hyper(service).await;
+    let server = Ends::new(&Probe::open()).serve(AdmissionLayer::new(&admission)).await;
     let mut client = Client::connect(server.address, H2).await;
     for _ in 0..20 {
         assert_eq!(bounded("the refusal", client.send(upload(3))).await.unwrap().status(), 503);

@@ -96,6 +96,12 @@ impl Client {
         self.send(get(path)).await
     }
 
+    /// Sends a request, and reads the answer to its end.
+    pub(crate) async fn answer(&mut self, request: Request<Outgoing>) -> Response<Bytes> {
+        let (head, body) = self.send(request).await.unwrap().into_parts();
+        Response::from_parts(head, body.collect().await.unwrap().to_bytes())
+    }
+
     /// A connection that ends with a reset when it is killed, where others are closed.
     pub(crate) async fn connect_to_reset(address: SocketAddr, version: Version) -> Self {
         let stream = TcpStream::connect(address).await.unwrap();
@@ -150,9 +156,5 @@ pub(crate) fn get(path: &str) -> Request<Outgoing> {
 
 /// Opens a connection, gets `path`, reads the answer to its end, and closes the connection. Answers the status.
 pub(crate) async fn get_once(address: SocketAddr, version: Version, path: String) -> u16 {
-    let mut client = Client::connect(address, version).await;
-    let response = client.get(&path).await.unwrap();
-    let status = response.status().as_u16();
-    response.into_body().collect().await.unwrap();
-    status
+    Client::connect(address, version).await.answer(get(&path)).await.status().as_u16()
 }

@@ -15,9 +15,13 @@ use bytes::Bytes;
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body::{Body, Frame, SizeHint};
 use tokio::{io::AsyncReadExt, sync::oneshot, task::yield_now};
-use tower::Service;
+use tower::{Service, ServiceBuilder};
+use tower_admission::AdmissionLayer;
 
-use super::probe::{Probe, Running};
+use super::{
+    probe::{Probe, Running},
+    server::Server,
+};
 
 /// What a handler or a body fails with.
 #[derive(Debug)]
@@ -60,6 +64,11 @@ impl Ends {
         let path = format!("/hang/{name}");
         self.meetings.lock().unwrap().insert(path.clone(), reached);
         (path, meeting)
+    }
+
+    /// A server of hyper with them behind this layer. The probe counts requests that arrive.
+    pub(crate) async fn serve(self, layer: AdmissionLayer) -> Server {
+        Server::hyper(ServiceBuilder::new().layer(self.probe.arrivals()).layer(layer).service(self)).await
     }
 
     fn answer(&self, request: &mut Request<()>, running: Running) -> Result<Response<Script>, Failure> {

@@ -2,7 +2,7 @@
 
 use std::{future::Future, net::SocketAddr, time::Duration};
 
-use admission_testkit::grpc::{Codec, Methods};
+use admission_testkit::grpc::{Codec, Methods, Served};
 use http::{Request, Response, uri::PathAndQuery};
 use tonic::{
     Code, Status,
@@ -12,8 +12,9 @@ use tonic::{
     transport::{Channel, Endpoint},
 };
 use tower::service_fn;
+use tower_admission::AdmissionLayer;
 
-use super::probe::Probe;
+use super::{probe::Probe, server::Server};
 
 pub(crate) const SAY: &str = "/test.Greeter/Say";
 pub(crate) const ECHO: &str = "/test.Greeter/Echo";
@@ -47,6 +48,12 @@ impl Methods for Greeter {
         });
         grpc.unary(say, request).await
     }
+}
+
+/// A server of tonic with a [`Greeter`] behind this layer. The probe counts calls that arrive.
+pub(crate) async fn serve(layer: AdmissionLayer, probe: &Probe) -> Server {
+    let mut server = tonic::transport::Server::builder().layer(probe.arrivals()).layer(layer);
+    Server::tonic(server.add_service(Served(Greeter(probe.clone())))).await
 }
 
 pub(crate) async fn connect(address: SocketAddr) -> Channel {

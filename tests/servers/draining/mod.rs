@@ -5,12 +5,11 @@ mod process;
 
 use std::time::Duration;
 
-use http_body_util::BodyExt;
 use tokio::{task::JoinSet, time::Instant};
 use tonic::Code;
 
 use self::process::{Crowd, Full, Took};
-use crate::support::{Client, Version, bounded, grpc::connect, grpc::say};
+use crate::support::{Client, Version, bounded, client::get, grpc::connect, grpc::say};
 
 /// Servers let in so many of a connection at once.
 const STREAMS: usize = 200;
@@ -32,10 +31,9 @@ async fn come(process: &Full, crowd: Crowd) -> JoinSet<Answer> {
         for _ in first..count.min(first + STREAMS) {
             let mut stream = client.share();
             answers.spawn(async move {
-                let response = stream.get("/work").await.unwrap();
-                let status = response.status().as_u16();
-                let body = response.into_body().collect().await.unwrap().to_bytes();
-                Answer { status, body: String::from_utf8_lossy(&body).into_owned(), at: Instant::now() }
+                let response = stream.answer(get("/work")).await;
+                let body = String::from_utf8_lossy(response.body()).into_owned();
+                Answer { status: response.status().as_u16(), body, at: Instant::now() }
             });
         }
     }

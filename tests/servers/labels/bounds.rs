@@ -1,9 +1,8 @@
-use admission_testkit::grpc::Served;
-use tonic::{Code, transport::Server as TonicServer};
+use tonic::Code;
 use tower_admission::{Admission, AdmissionLayer, Labels, limit::Fixed};
 
 use super::{classify, hold, request, send, serve};
-use crate::support::{Greeter, Probe, Server, at_rest, bounded, eventually, grpc};
+use crate::support::{Probe, at_rest, bounded, eventually, grpc};
 
 /// One runs; two of a label may wait, and two of a run.
 fn two_may_wait() -> Admission {
@@ -58,9 +57,7 @@ async fn a_label_and_a_run_that_have_as_many_waiting_as_may_get_429_on_axum() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_label_and_a_run_that_have_as_many_waiting_as_may_are_exhausted_on_tonic() {
     let (admission, probe) = (two_may_wait(), Probe::open());
-    let layer = AdmissionLayer::new(&admission).classify(classify());
-    let mut server = TonicServer::builder().layer(probe.arrivals()).layer(layer);
-    let server = Server::tonic(server.add_service(Served(Greeter(probe.clone())))).await;
+    let server = grpc::serve(AdmissionLayer::new(&admission).classify(classify()), &probe).await;
     let held = hold(&admission, &probe);
     let channel = grpc::connect(server.address).await;
     let call =

@@ -1,9 +1,7 @@
-use admission_testkit::grpc::Served;
-use tonic::transport::Server as TonicServer;
 use tower_admission::{Admission, AdmissionBuilder, AdmissionLayer, Labels, limit::Fixed};
 
 use super::{classify, request, send, serve};
-use crate::support::{Greeter, Probe, Server, at_rest, bounded, eventually, grpc};
+use crate::support::{Probe, at_rest, bounded, eventually, grpc};
 
 const CAP: usize = 3;
 const CAPPED: usize = 20;
@@ -51,9 +49,7 @@ async fn a_label_at_its_cap_waits_and_others_go_on_on_axum() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_label_at_its_cap_waits_and_others_go_on_on_tonic() {
     let (admission, probe) = (capped().build().unwrap(), Probe::closed());
-    let layer = AdmissionLayer::new(&admission).classify(classify());
-    let mut server = TonicServer::builder().layer(probe.arrivals()).layer(layer);
-    let server = Server::tonic(server.add_service(Served(Greeter(probe.clone())))).await;
+    let server = grpc::serve(AdmissionLayer::new(&admission).classify(classify()), &probe).await;
     let channel = grpc::connect(server.address).await;
     let call = |method, tenant| tokio::spawn(grpc::call(channel.clone(), method, &[("x-tenant", tenant)], None));
     let capped: Vec<_> = (0..CAPPED).map(|_| call(grpc::SAY, "capped")).collect();

@@ -10,7 +10,6 @@ use std::sync::{Arc, Mutex};
 
 use axum::{Router, routing::any};
 use http::{HeaderMap, Request};
-use http_body_util::BodyExt;
 use tokio::task::JoinHandle;
 use tower_admission::{
     Admission, AdmissionLayer, Permit, Ticket,
@@ -67,11 +66,9 @@ type Answer = (u16, Option<String>, String);
 fn send(server: &Server, request: Request<Outgoing>) -> JoinHandle<Answer> {
     let address = server.address;
     tokio::spawn(async move {
-        let answer = Client::connect(address, Version::H1).await.send(request).await.unwrap();
+        let answer = Client::connect(address, Version::H1).await.answer(request).await;
         let retry_after = answer.headers().get("retry-after").map(|value| value.to_str().unwrap().to_owned());
-        let status = answer.status().as_u16();
-        let body = answer.into_body().collect().await.unwrap().to_bytes();
-        (status, retry_after, String::from_utf8(body.into()).unwrap())
+        (answer.status().as_u16(), retry_after, String::from_utf8(answer.into_body().into()).unwrap())
     })
 }
 

@@ -1,7 +1,6 @@
 use std::time::Duration;
 
 use tokio::task::AbortHandle;
-use tower::ServiceBuilder;
 use tower_admission::{Admission, AdmissionBuilder, AdmissionLayer, Ticket, limit::Fixed};
 
 use crate::support::{Client, Ends, Probe, Server, Version, bounded, eventually};
@@ -13,8 +12,7 @@ fn one_runs() -> AdmissionBuilder {
 /// A server whose only slot a handler has that hangs, and its client.
 async fn hanging(admission: &Admission, probe: &Probe) -> (Server, AbortHandle) {
     let ends = Ends::new(probe);
-    let service = ServiceBuilder::new().layer(AdmissionLayer::new(admission)).service(ends.clone());
-    let server = Server::hyper(service).await;
+    let server = ends.clone().serve(AdmissionLayer::new(admission)).await;
     let (path, reached) = ends.meet("forever");
     let mut hanging = Client::connect(server.address, Version::H1).await;
     let hangs = tokio::spawn(async move { hanging.get(&path).await.map(drop) });

@@ -135,11 +135,7 @@ async fn connections_of_plain_hyper_share_the_limit_in_both_versions() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn connections_of_tonic_share_the_limit_of_the_server() {
     let (admission, probe) = (two_run().build().unwrap(), Probe::closed());
-    let routes = tonic::transport::Server::builder()
-        .layer(probe.arrivals())
-        .layer(AdmissionLayer::new(&admission))
-        .add_service(Served(Greeter(probe.clone())));
-    let server = Server::tonic(routes).await;
+    let server = grpc::serve(AdmissionLayer::new(&admission), &probe).await;
     let address = server.address;
     at_most_two_run(&admission, &probe, |_| grpc::say_once(address)).await;
     server.stop().await;

@@ -63,8 +63,7 @@ async fn limit_after_slow_uploads(policy: Option<Policy>) -> usize {
                 }
             });
             let mut client = Client::connect(address, Version::H1).await;
-            let answer = client.send(request).await.unwrap();
-            assert_eq!(answer.into_body().collect().await.unwrap().to_bytes(), "25");
+            assert_eq!(client.answer(request).await.body(), "25");
         })
     });
     for upload in bounded("the uploads", join_all(uploads)).await {
@@ -92,9 +91,7 @@ async fn ten_unavailable(app: Router) {
     let server = Server::axum(app).await;
     let mut client = Client::connect(server.address, Version::H1).await;
     for _ in 0..10 {
-        let answer = client.get("/").await.unwrap();
-        assert_eq!(answer.status(), 503);
-        answer.into_body().collect().await.unwrap();
+        assert_eq!(client.answer(client::get("/")).await.status(), 503);
     }
     drop(client);
     server.stop().await;
@@ -150,8 +147,7 @@ async fn overloads_of_the_service_itself_lower_the_limit() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_overload_that_shows_only_in_the_trailers_lowers_the_limit() {
     let admission = adaptive(NEVER);
-    let mut server = tonic::transport::Server::builder().layer(AdmissionLayer::new(&admission));
-    let server = Server::tonic(server.add_service(Served(Greeter(Probe::open())))).await;
+    let server = grpc::serve(AdmissionLayer::new(&admission), &Probe::open()).await;
     let channel = grpc::connect(server.address).await;
     for _ in 0..10 {
         grpc::say(channel.clone(), None).await.unwrap();

@@ -2,14 +2,12 @@
 
 use std::time::Duration;
 
-use admission_testkit::grpc::Served;
 use axum::{Router, body::Body, response::Response, routing::get};
 use h2::client;
 use http::Request;
 use http_body_util::BodyExt;
 use tokio::net::TcpStream;
 use tonic::Code;
-use tower::ServiceBuilder;
 use tower_admission::{
     Admission, AdmissionLayer, Ticket,
     classify::paths,
@@ -18,7 +16,7 @@ use tower_admission::{
 };
 
 use crate::support::{
-    Client, Ends, Greeter, Probe, Script, Server, Version, at_rest, bounded, eventually, grpc, is_idle,
+    Client, Ends, Probe, Script, Server, Version, at_rest, bounded, client::get as request, eventually, grpc, is_idle,
 };
 
 fn one_runs() -> Admission {
@@ -28,8 +26,7 @@ fn one_runs() -> Admission {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_that_runs_into_its_grpc_timeout_leaves_the_line() {
     let (admission, probe) = (one_runs(), Probe::open());
-    let mut server = tonic::transport::Server::builder().layer(probe.arrivals()).layer(AdmissionLayer::new(&admission));
-    let server = Server::tonic(server.add_service(Served(Greeter(probe.clone())))).await;
+    let server = grpc::serve(AdmissionLayer::new(&admission), &probe).await;
     probe.count_arrival();
     let held = admission.try_admit(Ticket::new()).unwrap();
     let channel = grpc::connect(server.address).await;
@@ -50,9 +47,7 @@ async fn a_call_that_runs_into_its_grpc_timeout_leaves_the_line() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_line_itself_answers_when_the_grpc_timeout_is_over() {
     let (admission, probe) = (one_runs(), Probe::open());
-    let service =
-        ServiceBuilder::new().layer(probe.arrivals()).layer(AdmissionLayer::new(&admission)).service(Ends::new(&probe));
-    let server = Server::hyper(service).await;
+    let server = Ends::new(&probe).serve(AdmissionLayer::new(&admission)).await;
     probe.count_arrival();
     let held = admission.try_admit(Ticket::new()).unwrap();
     let socket = TcpStream::connect(server.address).await.unwrap();
@@ -82,9 +77,7 @@ async fn exempt_paths_pass_while_the_limit_is_full() {
     let mut client = Client::connect(server.address, Version::H1).await;
     for _ in 0..100 {
         for (path, status) in [("/healthz", 200), ("/work", 503)] {
-            let answer = client.get(path).await.unwrap();
-            assert_eq!(answer.status(), status, "{path}");
-            answer.into_body().collect().await.unwrap();
+            assert_eq!(client.answer(request(path)).await.status(), status, "{path}");
         }
     }
     let snapshot = admission.snapshot();

@@ -7,7 +7,7 @@ use futures_util::future::join_all;
 use http::{Method, Request};
 use http_body_util::BodyExt;
 use tonic::service::Routes;
-use tower::{ServiceBuilder, util::MapErr};
+use tower::util::MapErr;
 use tower_admission::{Admission, AdmissionLayer};
 
 use super::{ATTEMPTS, all_is_given_back, eight_run};
@@ -28,9 +28,7 @@ impl Stack {
         let router = Router::new().fallback_service(infallible(ends.clone()));
         match self {
             Self::Axum => Server::axum(router.layer(layer).layer(arrivals)).await,
-            Self::Hyper => {
-                Server::hyper(ServiceBuilder::new().layer(arrivals).layer(layer).service(ends.clone())).await
-            }
+            Self::Hyper => ends.clone().serve(layer).await,
             Self::Tonic => {
                 let mut server = tonic::transport::Server::builder().layer(arrivals).layer(layer);
                 Server::tonic(server.add_routes(Routes::from(router))).await

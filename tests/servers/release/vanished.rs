@@ -15,7 +15,6 @@ use std::{
 
 use axum::{Extension, Router, routing::any};
 use http::{Method, Request};
-use http_body_util::BodyExt;
 use tokio::{
     io::AsyncWriteExt,
     net::TcpStream,
@@ -128,9 +127,7 @@ impl Resident {
             async move {
                 let mut client = Client::connect(server, Version::H1).await;
                 while !leaves.load(Ordering::SeqCst) {
-                    let answer = client.send(from("residents", "/home")).await.unwrap();
-                    assert_eq!(answer.status(), 200);
-                    answer.into_body().collect().await.unwrap();
+                    assert_eq!(client.answer(from("residents", "/home")).await.status(), 200);
                     served.fetch_add(1, Ordering::SeqCst);
                 }
             }

@@ -2,18 +2,15 @@
 
 use std::{
     net::SocketAddr,
-    pin::Pin,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
-    task::{Context, Poll},
     time::Duration,
 };
 
 use bytes::BytesMut;
-use http::{Request, Response};
-use http_body_util::BodyExt;
+use http::Request;
 use hyper::body::Incoming;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -22,7 +19,7 @@ use tokio::{
     task::{JoinHandle, JoinSet},
     time::Instant,
 };
-use tower::{Service, ServiceBuilder};
+use tower::{Service, service_fn};
 use tower_admission::{
     Admission, AdmissionBuilder, AdmissionLayer, Outcome,
     limit::{Limit, LimitAlgorithm, Sample},
@@ -32,7 +29,7 @@ use tower_admission::{
 use crate::support::frames::{
     ACK, END_HEADERS, END_STREAM, HEADERS, PING, PREFACE, RST_STREAM, SETTINGS, fields, frame,
 };
-use crate::support::{Client, Ends, Failure, Probe, Script, Server, Version, at_rest, bounded};
+use crate::support::{Client, Ends, Probe, Server, Version, at_rest, bounded, client::get};
 
 const CONNECTIONS: usize = 4;
 /// How many streams a server of hyper lets a client have at a time, unless told otherwise.
@@ -139,9 +136,7 @@ impl Neighbour {
             let (mut served, mut longest) = (0, Duration::ZERO);
             while !told.load(Ordering::SeqCst) || served < 20 {
                 let begin = Instant::now();
-                let answer = client.get("/data").await.unwrap();
-                assert_eq!(answer.status(), 200);
-                answer.into_body().collect().await.unwrap();
+                assert_eq!(client.answer(get("/data")).await.status(), 200);
                 (served, longest) = (served + 1, longest.max(begin.elapsed()));
             }
             (served, longest)
@@ -161,8 +156,7 @@ async fn endure(admission: &Admission, when: When) -> (u64, usize) {
     let probe = Probe::open();
     // The work ends with its request. Were that not said, the slots would be held for most of the patience.
     let stops = Policy::new().abandoned(Abandoned::Stops);
-    let layers = ServiceBuilder::new().layer(probe.arrivals()).layer(AdmissionLayer::new(admission).policy(stops));
-    let server = Server::hyper(layers.service(Ends::new(&probe))).await;
+    let server = Ends::new(&probe).serve(AdmissionLayer::new(admission).policy(stops)).await;
     let limit = admission.snapshot().limit;
     let neighbour = Neighbour::move_in(server.address);
     let connections = storm(server.address, when).await;
@@ -239,39 +233,21 @@ async fn requests_that_were_reset_bring_no_round_trip_times_and_move_no_limit() 
     }
 }
 
-/// Counts what runs, and forgets that a future may be dropped.
-#[derive(Clone)]
-struct Forgetful {
-    inner: Ends,
-    running: Arc<AtomicUsize>,
-}
-
-impl Service<Request<Incoming>> for Forgetful {
-    type Response = Response<Script>;
-    type Error = Failure;
-    type Future = Pin<Box<dyn Future<Output = Result<Response<Script>, Failure>> + Send>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Failure>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, request: Request<Incoming>) -> Self::Future {
-        let (answer, running) = (self.inner.call(request), Arc::clone(&self.running));
-        Box::pin(async move {
-            running.fetch_add(1, Ordering::SeqCst);
-            let answer = answer.await;
-            running.fetch_sub(1, Ordering::SeqCst);
-            answer
-        })
-    }
-}
-
 /// The control: the same storm leaves slots behind where a count is not undone by `Drop`.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rapid_resets_leave_slots_behind_where_dropped_futures_are_forgotten() {
     let running = Arc::<AtomicUsize>::default();
-    let service = Forgetful { inner: Ends::new(&Probe::open()), running: Arc::clone(&running) };
-    let server = Server::hyper(service).await;
+    let (mut inner, counted) = (Ends::new(&Probe::open()), Arc::clone(&running));
+    let forgets = service_fn(move |request: Request<Incoming>| {
+        let (answer, running) = (inner.call(request), Arc::clone(&counted));
+        async move {
+            running.fetch_add(1, Ordering::SeqCst);
+            let answer = answer.await;
+            running.fetch_sub(1, Ordering::SeqCst);
+            answer
+        }
+    });
+    let server = Server::hyper(forgets).await;
     storm(server.address, When::Later).await;
     let left = running.load(Ordering::SeqCst);
     println!("{left} of {} are left behind", attempts());

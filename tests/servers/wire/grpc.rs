@@ -2,7 +2,6 @@
 
 use std::net::SocketAddr;
 
-use admission_testkit::grpc::Served;
 use h2::client;
 use http::{HeaderMap, Request, Response};
 use tokio::{
@@ -10,22 +9,20 @@ use tokio::{
     net::TcpStream,
 };
 use tonic::Code;
-use tower::ServiceBuilder;
 use tower_admission::{Admission, AdmissionLayer, Reason, response::Rejections};
 
 use super::{Full, full};
 use crate::support::frames::{ACK, DATA, END_HEADERS, END_STREAM, HEADERS, PING, PREFACE, SETTINGS, fields, frame};
-use crate::support::{Ends, Greeter, Probe, Server, bounded, grpc};
+use crate::support::{Ends, Probe, Server, bounded, grpc};
 
 const PATH: &str = "/test.Greeter/Say";
 
 async fn tonic_server(layer: AdmissionLayer) -> Server {
-    let mut server = tonic::transport::Server::builder().layer(layer);
-    Server::tonic(server.add_service(Served(Greeter(Probe::open())))).await
+    grpc::serve(layer, &Probe::open()).await
 }
 
 async fn hyper_server(layer: AdmissionLayer) -> Server {
-    Server::hyper(ServiceBuilder::new().layer(layer).service(Ends::new(&Probe::open()))).await
+    Ends::new(&Probe::open()).serve(layer).await
 }
 
 /// A frame: its type, its flags, its stream.

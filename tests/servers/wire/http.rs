@@ -2,7 +2,6 @@
 
 use bytes::Bytes;
 use http::{Request, Response, StatusCode, header};
-use http_body_util::BodyExt;
 use std::time::Duration;
 use tower::{ServiceBuilder, ServiceExt, service_fn};
 use tower_admission::{
@@ -14,7 +13,7 @@ use tower_admission::{
 };
 
 use super::{Full, full, is_caller_limit};
-use crate::support::{Client, Ends, H1, H2, Outgoing, Probe, Server, Version, client::get};
+use crate::support::{Client, Ends, H1, H2, Outgoing, Probe, Server, Version, client::get, eventually};
 
 fn request(path: &str, deadline: Option<&str>) -> Request<Outgoing> {
     let mut request = get(path);
@@ -26,11 +25,8 @@ fn request(path: &str, deadline: Option<&str>) -> Request<Outgoing> {
 
 /// Sends one request to a server with this layer, and reads the answer.
 async fn answer(layer: AdmissionLayer, version: Version, request: Request<Outgoing>) -> Response<Bytes> {
-    let server = Server::hyper(ServiceBuilder::new().layer(layer).service(Ends::new(&Probe::open()))).await;
-    let mut client = Client::connect(server.address, version).await;
-    let (head, body) = client.send(request).await.unwrap().into_parts();
-    let answer = Response::from_parts(head, body.collect().await.unwrap().to_bytes());
-    drop(client);
+    let server = Ends::new(&Probe::open()).serve(layer).await;
+    let answer = Client::connect(server.address, version).await.answer(request).await;
     server.stop().await;
     answer
 }
@@ -44,12 +40,7 @@ async fn http_is_told_why_and_when_to_come_back_for_each_reason() {
                 .classify(Full::classify)
                 .rejections(Rejections::new().retry_after_millis())
                 .deadline_header("x-deadline".parse().unwrap());
-            let service = ServiceBuilder::new().layer(layer).service(Ends::new(&Probe::open()));
-            let server = Server::hyper(service).await;
-            let mut client = Client::connect(server.address, version).await;
-            let (head, body) = client.send(request("/", full.deadline)).await.unwrap().into_parts();
-            let body = body.collect().await.unwrap().to_bytes();
-
+            let (head, body) = answer(layer, version, request("/", full.deadline)).await.into_parts();
             let status = if is_caller_limit(reason) { 429 } else { 503 };
             assert_eq!(head.status, status, "{reason}");
             let delays: Vec<_> = head.headers.get_all(header::RETRY_AFTER).iter().collect();
@@ -67,8 +58,6 @@ async fn http_is_told_why_and_when_to_come_back_for_each_reason() {
             for text in ["type", "title", "detail"] {
                 assert!(!problem[text].as_str().unwrap().is_empty(), "{reason}: {problem}");
             }
-            drop(client);
-            server.stop().await;
             full.counted(reason).await;
         }
     }
@@ -224,12 +213,10 @@ async fn a_connection_is_as_good_as_before_after_a_rejection() {
         let mut client = Client::connect(server.address, version).await;
         for round in 0..100 {
             let held = (round % 2 == 0).then(|| admission.try_admit(Ticket::new()).unwrap());
-            let answer = client.get("/").await.unwrap();
-            assert_eq!(answer.status(), if held.is_some() { 503 } else { 200 });
-            answer.into_body().collect().await.unwrap();
+            assert_eq!(client.answer(get("/")).await.status(), if held.is_some() { 503 } else { 200 });
             drop(held);
             // The server lets go of the slot at its own pace.
-            crate::support::eventually("the slot is free", || admission.snapshot().in_flight == 0).await;
+            eventually("the slot is free", || admission.snapshot().in_flight == 0).await;
             assert!(!client.is_closed());
         }
     }

@@ -4,7 +4,6 @@ use std::convert::Infallible;
 
 use bytes::Bytes;
 use http::{HeaderMap, Method, Request, Response, header};
-use http_body_util::BodyExt;
 use tower::{Layer, service_fn};
 use tower_admission::{
     Admission, AdmissionLayer, Cap, ClassLimits, DrainMode, Rules, Ticket, WhenFull, limit::Fixed, response::Rejections,
@@ -26,15 +25,12 @@ async fn answer(
         async { Ok::<_, Infallible>(Response::new("done".to_owned())) }
     });
     let server = Server::hyper(layer.layer(service)).await;
-    let mut client = Client::connect(server.address, version).await;
     let mut request = get("/test.Greeter/Say");
     *request.method_mut() = method;
     for &(name, value) in headers {
         request.headers_mut().insert(name, value.parse().unwrap());
     }
-    let (head, body) = client.send(request).await.unwrap().into_parts();
-    let answer = Response::from_parts(head, body.collect().await.unwrap().to_bytes());
-    drop(client);
+    let answer = Client::connect(server.address, version).await.answer(request).await;
     server.stop().await;
     answer
 }
