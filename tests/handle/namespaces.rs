@@ -4,19 +4,14 @@
 //! then runs [`in_a_process_of_its_own`] alone.
 #![cfg(target_os = "linux")]
 
-use std::{env, fs, process::Command, time::Duration};
+use std::{env, time::Duration};
 
 use tokio::time::Instant;
 use tower_admission::{Admission, ClassLimits, Labels, Rules, Ticket, limit::Fixed};
 
-const CASE: &str = "NAMESPACES_CASE";
+use crate::support::alone::{report_of, resident};
 
-/// The resident memory of this process in MiB.
-fn resident() -> f64 {
-    let status = fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
-    line.trim().strip_suffix(" kB").unwrap().parse::<f64>().unwrap() / 1_024.0
-}
+const CASE: &str = "NAMESPACES_CASE";
 
 /// Sends requests of so many namespaces, each of them new; prints by how many MiB the memory grew, and how many microseconds
 /// the longest turn took.
@@ -49,14 +44,7 @@ fn in_a_process_of_its_own() {
 
 /// By how many MiB the memory grows, and how many microseconds the longest turn takes.
 fn run(rule: &str, namespaces: u64) -> (f64, u64) {
-    let output = Command::new(env::current_exe().unwrap())
-        .args(["--ignored", "--exact", "handle::namespaces::in_a_process_of_its_own", "--nocapture"])
-        .env(CASE, format!("{rule} {namespaces}"))
-        .output()
-        .unwrap();
-    let text = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
-    let report = text.lines().find_map(|line| line.split_once("report: ")).expect("it reports").1;
+    let report = report_of("handle::namespaces::in_a_process_of_its_own", CASE, &format!("{rule} {namespaces}"));
     let (grown, longest) = report.split_once(' ').unwrap();
     let found = (grown.parse().unwrap(), longest.parse().unwrap());
     println!("{rule}, {namespaces} namespaces: {} MiB more, longest turn {} us", found.0, found.1);

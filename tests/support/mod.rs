@@ -1,5 +1,6 @@
 //! What all tests share: bounded waits, and what must hold when nothing is left to do.
 
+pub(crate) mod alone;
 pub(crate) mod client;
 pub(crate) mod ends;
 pub(crate) mod frames;

@@ -1,20 +1,19 @@
 //! The flood, and what it reports.
 
-use std::{
-    convert::Infallible, fmt, fs, iter::Skip, iter::StepBy, net::SocketAddr, ops::Range, str::FromStr, time::Duration,
-};
+use std::{convert::Infallible, fmt, iter::Skip, iter::StepBy, net::SocketAddr, ops::Range, time::Duration};
 
 use bytes::Bytes;
 use futures_util::future::join_all;
 use http::{Request, Response};
-use http_body_util::{BodyExt, Full};
+use http_body_util::Full;
 use hyper::body::Incoming;
 use metrics_util::debugging::DebuggingRecorder;
+use serde::{Deserialize, Serialize};
 use tokio::task::yield_now;
 use tower::{Layer, Service, ServiceExt, service_fn};
 use tower_admission::{Admission, AdmissionLayer, Labels, classify::by_header, limit::Fixed};
 
-use crate::support::{Client, Outgoing, Server, Version, client::get, eventually};
+use crate::support::{Client, H1, Outgoing, Server, alone::resident, client::get, eventually};
 
 /// So many callers at once: some run, and the others wait in line.
 const CALLERS: usize = 32;
@@ -22,7 +21,7 @@ const LIMIT: usize = 8;
 /// After so many the tables are full, and nothing should grow any more.
 const WARM_UP: u64 = 25_000;
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 pub(super) struct Flood {
     /// Through a server on loopback, rather than in process.
     pub(super) server: bool,
@@ -31,7 +30,7 @@ pub(super) struct Flood {
 }
 
 /// What is left behind.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 pub(super) struct Report {
     /// How much larger the resident memory is than after the warm-up, at most, in MiB.
     pub(super) grown: f64,
@@ -116,17 +115,10 @@ where
 }
 
 async fn over_a_connection(server: SocketAddr, keys: Keys) {
-    let mut client = Client::connect(server, Version::H1).await;
+    let mut client = Client::connect(server, H1).await;
     for key in keys {
-        client.send(request(key)).await.unwrap().into_body().collect().await.unwrap();
+        client.answer(request(key)).await;
     }
-}
-
-/// The resident memory of this process in MiB.
-fn resident() -> f64 {
-    let status = fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
-    line.trim().strip_suffix(" kB").unwrap().parse::<f64>().unwrap() / 1_024.0
 }
 
 /// How many series of metrics there are.
@@ -134,47 +126,4 @@ fn series(admission: &Admission) -> usize {
     let recorder = DebuggingRecorder::new();
     metrics::with_local_recorder(&recorder, || admission.publish_metrics());
     recorder.snapshotter().snapshot().into_vec().len()
-}
-
-impl fmt::Display for Flood {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {} {}", self.server, self.keys, self.max_labels)
-    }
-}
-
-impl FromStr for Flood {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let words: Vec<_> = text.split(' ').collect();
-        let [server, keys, max_labels] = words[..] else { return Err(text.to_owned()) };
-        let parsed = || {
-            Some(Self { server: server.parse().ok()?, keys: keys.parse().ok()?, max_labels: max_labels.parse().ok()? })
-        };
-        parsed().ok_or_else(|| text.to_owned())
-    }
-}
-
-impl fmt::Display for Report {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:.1} {} {} {}", self.grown, self.labels, self.series_before, self.series)
-    }
-}
-
-impl FromStr for Report {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let words: Vec<_> = text.split(' ').collect();
-        let [grown, labels, before, after] = words[..] else { return Err(text.to_owned()) };
-        let parsed = || {
-            Some(Self {
-                grown: grown.parse().ok()?,
-                labels: labels.parse().ok()?,
-                series_before: before.parse().ok()?,
-                series: after.parse().ok()?,
-            })
-        };
-        parsed().ok_or_else(|| text.to_owned())
-    }
 }

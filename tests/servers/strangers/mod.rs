@@ -6,9 +6,10 @@
 
 mod flood;
 
-use std::{env, process::Command};
+use std::env;
 
 use self::flood::{Flood, Report};
+use crate::support::alone::report_of;
 
 /// What the resident memory may grow by, in MiB.
 const FLAT: f64 = 64.0;
@@ -17,19 +18,11 @@ const CASE: &str = "STRANGERS_CASE";
 
 /// Starts this program again for one case, and answers what it reports.
 fn run(flood: Flood) -> Report {
-    let program = env::current_exe().unwrap();
-    let output = Command::new(program)
-        .args(["--ignored", "--exact", "servers::strangers::in_a_process_of_its_own", "--nocapture"])
-        .env(CASE, flood.to_string())
-        .output()
-        .unwrap();
-    let text = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{flood}: {text}{}", String::from_utf8_lossy(&output.stderr));
-    let report = text.lines().find_map(|line| line.split_once("report: ").map(|(_, report)| report));
-    let report = report.unwrap_or_else(|| panic!("{flood} reports nothing: {text}")).parse().unwrap();
+    let case = serde_json::to_string(&flood).unwrap();
+    let report = report_of("servers::strangers::in_a_process_of_its_own", CASE, &case);
     // Seen with --nocapture.
-    println!("{flood}: {report}");
-    report
+    println!("{case}: {report}");
+    serde_json::from_str(&report).unwrap()
 }
 
 #[tokio::test]
@@ -37,8 +30,8 @@ fn run(flood: Flood) -> Report {
 async fn in_a_process_of_its_own() {
     // Without a case somebody runs all that is ignored.
     let Ok(case) = env::var(CASE) else { return };
-    let report = case.parse::<Flood>().unwrap().run().await;
-    println!("report: {report}");
+    let report = serde_json::from_str::<Flood>(&case).unwrap().run().await;
+    println!("report: {}", serde_json::to_string(&report).unwrap());
 }
 
 fn keys(usual: u64) -> u64 {
@@ -47,10 +40,10 @@ fn keys(usual: u64) -> u64 {
 
 fn stays_flat(flood: Flood) {
     let report = run(flood);
-    assert!(report.grown < FLAT, "{flood}: {report}");
-    assert!(report.labels <= flood.max_labels + 1, "{flood}: {report}");
-    assert_eq!(report.series, report.series_before, "{flood}: {report}");
-    assert!(report.series_before > 0 && report.series < 200, "{flood}: {report}");
+    assert!(report.grown < FLAT, "{flood:?}: {report:?}");
+    assert!(report.labels <= flood.max_labels + 1, "{flood:?}: {report:?}");
+    assert_eq!(report.series, report.series_before, "{flood:?}: {report:?}");
+    assert!(report.series_before > 0 && report.series < 200, "{flood:?}: {report:?}");
 }
 
 #[test]
@@ -67,6 +60,6 @@ fn names_of_strangers_take_no_more_memory_and_no_more_series_on_a_server() {
 #[test]
 fn a_table_that_forgets_nobody_would_be_noticed() {
     let report = run(Flood { server: false, keys: 300_000, max_labels: 10_000_000 });
-    assert!(report.grown > FLAT, "{report}");
-    assert_eq!(report.series, report.series_before, "{report}");
+    assert!(report.grown > FLAT, "{report:?}");
+    assert_eq!(report.series, report.series_before, "{report:?}");
 }
