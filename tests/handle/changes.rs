@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use admission_testkit::eventually;
 use tower_admission::{
     Admission, AdmissionBuilder, Cap, ClassLimits, DrainMode, Labels, Outcome, Permit, Rate, Reason, Rules, Ticket,
     WhenFull,
@@ -143,10 +144,7 @@ async fn a_rate_that_waits_is_served_when_its_minute_comes() {
 async fn a_holder_whose_time_is_over_is_told_and_others_run() {
     let admission = with_limit(1).permit_time_to_live(ms(100)).build().unwrap();
     let slow = admission.admit(Ticket::new()).await.unwrap();
-    let next = tokio::spawn({
-        let admission = admission.clone();
-        async move { admission.admit(Ticket::new()).await }
-    });
+    let next = tokio::spawn(admission.admit(Ticket::new()));
     assert!(!slow.is_expired());
     slow.expired().await;
     assert!(slow.is_expired());
@@ -163,13 +161,8 @@ async fn draining_lets_nobody_in_and_ends_with_the_last_one() {
     for leave in [DrainMode::RejectWaiting, DrainMode::ServeWaiting] {
         let admission = with_limit(1).build().unwrap();
         let running = admission.admit(Ticket::new()).await.unwrap();
-        let waiter = tokio::spawn({
-            let admission = admission.clone();
-            async move { admission.admit(Ticket::new()).await }
-        });
-        while admission.snapshot().waiting == 0 {
-            tokio::task::yield_now().await;
-        }
+        let waiter = tokio::spawn(admission.admit(Ticket::new()));
+        eventually("it waits", || admission.snapshot().waiting == 1).await;
         assert!(admission.is_ready());
         admission.drain(leave);
         assert!(!admission.is_ready());

@@ -9,6 +9,7 @@ use std::{
     time::Duration,
 };
 
+use admission_testkit::eventually;
 use tokio::{sync::mpsc, time::timeout};
 use tower_admission::{Admission, AdmissionBuilder, Mode, Ticket, configuration::Sources};
 
@@ -40,14 +41,9 @@ async fn a_file_is_followed_and_a_bad_one_changes_nothing() {
     let warning = admission.warnings().concat();
     assert!(warning.starts_with("the last reload failed") && warning.contains("limmit"), "{warning}");
     assert!(!warning.contains('\n'), "{warning}");
-    let warns_of = async |text: &str| {
-        while !admission.warnings().concat().contains(text) || text.is_empty() && !admission.warnings().is_empty() {
-            tokio::time::sleep(ms(5)).await;
-        }
-    };
     // As it was: there is nothing to take, and nothing to warn of.
     write("limit = 7");
-    timeout(Duration::from_secs(30), warns_of("")).await.unwrap();
+    eventually("there is no warning", || admission.warnings().is_empty()).await;
     // What can't be taken is warned of again once a mistake after it has ended.
     let with_store = "limit = 8\n[store]\nurl = \"redis://127.0.0.1:1/\"";
     for text in [with_store, "limit = = 8"] {
@@ -55,7 +51,7 @@ async fn a_file_is_followed_and_a_bad_one_changes_nothing() {
         assert!(next().await.is_err());
     }
     write(with_store);
-    timeout(Duration::from_secs(30), warns_of("store.url")).await.unwrap();
+    eventually("it warns", || admission.warnings().concat().contains("store.url")).await;
     assert_eq!(admission.snapshot().limit, 7);
     write("limit = 9\nmode = \"observe\"");
     assert_eq!(next().await, Ok(()));
@@ -86,13 +82,7 @@ async fn settings_that_a_handle_was_made_from_are_not_taken_anew() {
     let watch = admission.watch(watched, ms(5), move |outcome| {
         let _ = report.send(outcome.map_err(|error| error.to_string()));
     });
-    timeout(Duration::from_secs(30), async {
-        while looks.load(Ordering::Relaxed) < 5 {
-            tokio::time::sleep(ms(1)).await;
-        }
-    })
-    .await
-    .unwrap();
+    eventually("there were five looks", || looks.load(Ordering::Relaxed) >= 5).await;
     assert!(reports.try_recv().is_err(), "nothing has changed in five looks");
     assert_eq!((admission.snapshot().reloads, &*admission.snapshot().mode), (0, Mode::Enforce.as_str()));
 

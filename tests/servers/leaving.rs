@@ -15,14 +15,12 @@ use futures_util::stream;
 use http::{StatusCode, header::CONNECTION};
 use http_body_util::BodyExt;
 use tokio::{
-    net::TcpListener,
-    sync::oneshot,
-    task::{JoinHandle, JoinSet},
+    task::JoinSet,
     time::{Instant, sleep},
 };
 use tower_admission::{Admission, AdmissionLayer, DrainMode, Ticket, limit::Fixed};
 
-use crate::support::{Client, Version, bounded, grpc::connect};
+use crate::support::{Client, Server, Version, bounded, grpc::connect};
 
 /// Times of the page about Kubernetes, a tenth of each.
 const PROPAGATION: Duration = Duration::from_millis(500);
@@ -32,9 +30,7 @@ const DRAIN: Duration = Duration::from_millis(1_600);
 /// One instance, with what it was told.
 struct Instance {
     admission: Admission,
-    address: std::net::SocketAddr,
-    stop: Option<oneshot::Sender<()>>,
-    task: JoinHandle<()>,
+    server: Server,
 }
 
 impl Instance {
@@ -61,15 +57,8 @@ impl Instance {
             .route("/", get(quick))
             .route("/stream", get(pieces))
             .route_service(MANY, Served(Many(messages)));
-        let app = app.layer(AdmissionLayer::new(&admission));
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let (stop, stopped) = oneshot::channel::<()>();
-        let task = tokio::spawn(async move {
-            let stopped = async move { drop(stopped.await) };
-            axum::serve(listener, app).with_graceful_shutdown(stopped).await.unwrap();
-        });
-        Self { admission, address, stop: Some(stop), task }
+        let server = Server::axum(app.layer(AdmissionLayer::new(&admission))).await;
+        Self { admission, server }
     }
 }
 
@@ -184,9 +173,9 @@ async fn stream_again_and_again(mut turn: usize, balancer: Arc<Balancer>, seen: 
 
 /// Lets the first of two instances leave, under load. Returns what clients saw.
 async fn leave(drain_after: Duration) -> Arc<Seen> {
-    let (mut first, second) = (Instance::start(drain_after).await, Instance::start(DRAIN).await);
-    let balancer =
-        Arc::new(Balancer { addresses: [first.address, second.address], has_noticed: AtomicBool::new(false) });
+    let (first, second) = (Instance::start(drain_after).await, Instance::start(DRAIN).await);
+    let addresses = [first.server.address, second.server.address];
+    let balancer = Arc::new(Balancer { addresses, has_noticed: AtomicBool::new(false) });
     let (seen, stop) = (Arc::new(Seen::default()), Arc::new(AtomicBool::new(false)));
     let mut clients = JoinSet::new();
     for kind in [Kind::KeepAlive, Kind::Http2, Kind::Streaming] {
@@ -212,18 +201,18 @@ async fn leave(drain_after: Duration) -> Arc<Seen> {
     tokio::time::sleep_until(start + PROPAGATION).await;
     balancer.has_noticed.store(true, Ordering::SeqCst);
     tokio::time::sleep_until(start + SHUTDOWN).await;
-    first.stop.take().unwrap().send(()).unwrap();
+    let stopped = tokio::spawn(first.server.stop());
     bounded("the end of admission", left).await;
     assert!(start.elapsed() >= drain_after);
     let refused = first.admission.try_admit(Ticket::new()).unwrap_err();
     assert_eq!(refused.reason(), tower_admission::Reason::Draining);
     bounded("the last request", first.admission.drained()).await;
-    bounded("the server", first.task).await.unwrap();
+    stopped.await.unwrap();
     stop.store(true, Ordering::SeqCst);
     while let Some(ended) = bounded("a client", clients.join_next()).await {
         ended.unwrap();
     }
-    second.task.abort();
+    second.server.stop().await;
     seen
 }
 

@@ -15,7 +15,7 @@ use axum::{Router, routing::get};
 use http_body_util::Empty;
 use hyper::body::Bytes;
 use hyper_util::{client::legacy::Client, rt::TokioExecutor};
-use tokio::{net::TcpListener, sync::Semaphore};
+use tokio::sync::Semaphore;
 use tower_admission::{Admission, AdmissionLayer, DrainMode, Mode, limit::Fixed, percent};
 use tower_http::trace::TraceLayer;
 use tracing::{
@@ -24,6 +24,8 @@ use tracing::{
     span::{Attributes, Record},
 };
 use tracing_subscriber::{Layer, layer::Context, prelude::*};
+
+use crate::support::{Server, eventually};
 
 type Fields = BTreeMap<String, String>;
 
@@ -89,12 +91,7 @@ async fn the_span_of_a_request_says_what_became_of_it_and_events_what_changed() 
     let gate = Arc::new(Semaphore::new(0));
     let hold = Arc::clone(&gate);
     let app = Router::new()
-        .route(
-            "/{path}",
-            get(async move || {
-                drop(hold.acquire().await.unwrap());
-            }),
-        )
+        .route("/{path}", get(async move || drop(hold.acquire().await.unwrap())))
         .layer(AdmissionLayer::new(&admission).classify(tower_admission::classify::by_header("x-tenant")))
         .layer(TraceLayer::new_for_http().make_span_with(|request: &http::Request<axum::body::Body>| {
             tracing::info_span!(
@@ -106,28 +103,18 @@ async fn the_span_of_a_request_says_what_became_of_it_and_events_what_changed() 
                 admission.waited_ms = Unset,
             )
         }));
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    let server = tokio::spawn(async { axum::serve(listener, app).await.unwrap() });
+    let server = Server::axum(app).await;
+    let address = server.address;
     let client = Client::builder(TokioExecutor::new()).build_http::<Empty<Bytes>>();
     let send = |path: &str| {
         let request = http::Request::get(format!("http://{address}{path}")).header("x-tenant", "web");
         let answer = client.request(request.body(Empty::new()).unwrap());
         tokio::spawn(async { answer.await.unwrap().status().as_u16() })
     };
-    let until = async |what: &str, done: &dyn Fn(&tower_admission::snapshot::Snapshot) -> bool| {
-        let wait = async {
-            while !done(&admission.snapshot()) {
-                tokio::time::sleep(Duration::from_millis(2)).await;
-            }
-        };
-        tokio::time::timeout(Duration::from_secs(20), wait).await.unwrap_or_else(|_| panic!("{what}"));
-    };
-
     let first = send("/first");
-    until("one runs", &|it| it.in_flight == 1).await;
+    eventually("one runs", || admission.snapshot().in_flight == 1).await;
     let second = send("/second");
-    until("one waits", &|it| it.waiting == 1).await;
+    eventually("one waits", || admission.snapshot().waiting == 1).await;
     assert_eq!(send("/third").await.unwrap(), 503);
     tokio::time::sleep(Duration::from_millis(30)).await;
     gate.add_permits(2);
@@ -154,10 +141,11 @@ async fn the_span_of_a_request_says_what_became_of_it_and_events_what_changed() 
     let (level, event) = kept.event("requests were rejected");
     assert_eq!((level, &*event["reason"], &*event["rejected"]), (Level::DEBUG, "gate_full", "1"));
 
+    drop(client);
+    server.stop().await;
     let spans = kept.spans.lock().unwrap();
     let ours: Vec<_> = spans.values().filter(|(target, _)| target.starts_with("tower_admission")).collect();
     assert!(ours.is_empty(), "no request gets a span of ours: {ours:?}");
     let told: Vec<_> = kept.events.lock().unwrap().iter().map(|(_, fields)| fields["message"].clone()).collect();
     assert_eq!(told.len(), 5, "each change is told once, and no request is told of by itself: {told:?}");
-    server.abort();
 }
