@@ -1,6 +1,6 @@
 //! Settings for labels, as users write them.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, fmt::Display, ops::RangeInclusive, time::Duration};
 
 use crate::{Derived, declare::settings};
 use tower_admission_engine::{
@@ -185,62 +185,56 @@ impl Labels {
         Matching { trailing_fallback, prefix_expand, wildcards }
     }
 
-    /// What is set under a name for labels of any namespace, and then for labels of one.
+    /// What is set under a name for labels of any namespace, and then for labels of one, as far as it can be used: `wrong` says
+    /// what is wrong with a value.
     fn by_name<'a, T: Copy>(
         &'a self,
-        any: &'a BTreeMap<String, T>,
+        (map, any): (&str, &'a BTreeMap<String, T>),
         one: impl Fn(&LabelConfig) -> Option<T>,
-    ) -> impl Iterator<Item = (Name<'a>, T)> {
+        wrong: impl Fn(T) -> Option<String>,
+        problems: &mut Vec<Problem>,
+    ) -> Vec<(Name<'a>, T)> {
         let any = any.iter().map(|(label, value)| ((None, label.as_str()), *value));
         let name = |only: &'a LabelConfig| (Some(only.namespace.as_str()), only.label.as_str());
-        any.chain(self.only.iter().filter_map(move |only| Some((name(only), one(only)?))))
+        let all = any.chain(self.only.iter().filter_map(|only| Some((name(only), one(only)?))));
+        let found = all.filter_map(|(name, value)| {
+            let (label, message) = match usable(name, self.matching()) {
+                Ok(name) => match wrong(value) {
+                    None => return Some((name, value)),
+                    Some(message) => (name.1, message),
+                },
+                Err(unusable) => unusable,
+            };
+            problems.push(Problem::new(place(name, map, label), message));
+            None
+        });
+        found.collect()
     }
 
     pub(crate) fn to_plan(&self, problems: &mut Vec<Problem>) -> LabelPlan {
-        let mut complain = |path: String, message: String| problems.push(Problem::new(path, message));
         let default = LabelRule { cap: self.cap, weight: self.weight };
-        if self.cap == Some(0) {
-            complain("labels.cap".into(), ZERO.into());
-        }
-        if !(1..=HEAVIEST).contains(&self.weight) {
-            complain("labels.weight".into(), format!("found {}, allowed is 1 to {HEAVIEST}", self.weight));
-        }
-        if !(1..=MOST_LABELS).contains(&self.max_labels) {
-            complain("labels.max_labels".into(), format!("found {}, allowed is 1 to {MOST_LABELS}", self.max_labels));
-        }
-        if self.metrics > MOST_METRICS {
-            complain("labels.metrics".into(), format!("found {}, allowed is 0 to {MOST_METRICS}", self.metrics));
-        }
+        let of_all = [
+            ("labels.cap", zero(self.cap)),
+            ("labels.weight", light_or_heavy(self.weight)),
+            ("labels.max_labels", outside(self.max_labels, 1..=MOST_LABELS)),
+            ("labels.metrics", outside(self.metrics, 0..=MOST_METRICS)),
+        ];
+        problems.extend(of_all.into_iter().filter_map(|(path, message)| Some(Problem::new(path, message?))));
         let matching = self.matching();
-        let mut caps = ByLabel::new(matching);
-        let mut weights = ByLabel::new(matching);
-        let mut names = Vec::new();
-        let usable = |name| usable(name, matching);
         // An entry without a label is a mistake, also if it sets nothing.
         let is_blank = |only: &LabelConfig| only.label.is_empty() && only.weight.is_none();
         let cap_of = |only: &LabelConfig| only.cap.get().copied().or_else(|| is_blank(only).then_some(None));
-        for (name, cap) in self.by_name(&self.caps, cap_of) {
-            match usable(name) {
-                Ok((_, label)) if cap == Some(0) => complain(place(name, "caps", label), ZERO.into()),
-                // No bound is the largest one.
-                Ok((namespace, label)) => {
-                    caps.insert(namespace, label, cap.unwrap_or(usize::MAX));
-                    names.push((namespace, label));
-                }
-                Err(problem) => complain(place(name, "caps", problem.label), problem.message),
-            }
+        let capped = self.by_name(("caps", &self.caps), cap_of, zero, problems);
+        let weighted = self.by_name(("weights", &self.weights), |only| only.weight, light_or_heavy, problems);
+        let names: Vec<Name<'_>> = capped.iter().map(|it| it.0).chain(weighted.iter().map(|it| it.0)).collect();
+        let mut caps = ByLabel::new(matching);
+        for ((namespace, label), cap) in capped {
+            // No bound is the largest one.
+            caps.insert(namespace, label, cap.unwrap_or(usize::MAX));
         }
-        for (name, weight) in self.by_name(&self.weights, |only| only.weight) {
-            match usable(name) {
-                Ok((_, label)) if !(1..=HEAVIEST).contains(&weight) => {
-                    complain(place(name, "weights", label), format!("found {weight}, allowed is 1 to {HEAVIEST}"));
-                }
-                Ok((namespace, label)) => {
-                    weights.insert(namespace, label, weight);
-                    names.push((namespace, label));
-                }
-                Err(problem) => complain(place(name, "weights", problem.label), problem.message),
-            }
+        let mut weights = ByLabel::new(matching);
+        for ((namespace, label), weight) in weighted {
+            weights.insert(namespace, label, weight);
         }
         // Each field by itself: a label with a weight of its own may have its cap from a pattern, or from any namespace.
         let rule = |namespace: Option<&str>, label: &str| LabelRule {
@@ -268,25 +262,16 @@ impl Labels {
     }
 }
 
-/// Why the name of a label can't be used.
-struct Unusable<'a> {
-    /// The name, unless it is empty.
-    label: &'a str,
-    message: String,
-}
-
-/// The namespace and the label of a setting, in their normal form.
-fn usable((namespace, label): Name<'_>, matching: Matching) -> Result<Name<'_>, Unusable<'_>> {
+/// The namespace and the label of a setting, in their normal form; or the label, unless it is empty, and why it can't be used.
+fn usable((namespace, label): Name<'_>, matching: Matching) -> Result<Name<'_>, (&str, String)> {
     let namespace = namespace.map(|name| normal(name).unwrap_or_default());
-    let Some(name) = normal(label) else {
-        return Err(Unusable { label: "", message: format!("found {label:?} as a label, {A_NAME}") });
-    };
+    let name = normal(label).ok_or_else(|| ("", format!("found {label:?} as a label, allowed are 1 to 256 bytes")))?;
     let message = match namespace.filter(|namespace| has_star(namespace)) {
         Some(namespace) => format!("found a * in namespace {namespace:?}, allowed is the whole name of a namespace"),
         None if !matching.is_idle(name) => return Ok((namespace, name)),
         None => "found a * that matches nothing, allowed is one as a whole segment, with wildcards = true".to_owned(),
     };
-    Err(Unusable { label: name, message })
+    Err((name, message))
 }
 
 /// Where a setting for a label stands in a file.
@@ -295,9 +280,19 @@ fn place((namespace, _): Name<'_>, map: &str, label: &str) -> String {
     if label.is_empty() { format!("labels.{map}") } else { format!("labels.{map}.{label}") }
 }
 
-const A_NAME: &str = "allowed are 1 to 256 bytes";
 /// It would let a label through that is meant to be blocked.
-const ZERO: &str = "found 0, allowed is 1 or more, or none for no bound";
+fn zero(cap: Option<usize>) -> Option<String> {
+    (cap == Some(0)).then(|| "found 0, allowed is 1 or more, or none for no bound".to_owned())
+}
+
+fn light_or_heavy(weight: u32) -> Option<String> {
+    outside(weight, 1..=HEAVIEST)
+}
+
+fn outside<T: PartialOrd + Display>(found: T, allowed: RangeInclusive<T>) -> Option<String> {
+    let (least, most) = (allowed.start(), allowed.end());
+    (!allowed.contains(&found)).then(|| format!("found {found}, allowed is {least} to {most}"))
+}
 
 #[cfg(test)]
 mod tests {
