@@ -5,17 +5,18 @@ use tower_admission_engine::plan::{Places, Plan, matching::has_wildcard};
 
 /// Every setting that has no effect beside the others, with what it needs.
 pub(super) fn idle(plan: &Plan, values: &AdmissionConfig) -> Vec<String> {
-    let others = [idle_capture(values, cfg!(feature = "capture")), idle_weights(plan, values), idle_wildcards(values)];
-    idle_wait(plan, values).into_iter().chain(others.into_iter().flatten().map(str::to_owned)).collect()
+    let capture = idle_capture(values, cfg!(feature = "capture"));
+    let all = [idle_wait(plan, values), capture, idle_weights(plan, values), idle_wildcards(values)];
+    all.into_iter().flatten().map(str::to_owned).collect()
 }
 
-fn idle_wait(plan: &Plan, values: &AdmissionConfig) -> Option<String> {
+fn idle_wait(plan: &Plan, values: &AdmissionConfig) -> Option<&'static str> {
     match plan.queue {
         None if matches!(values.max_wait, Derived::Set(Some(_))) => {
-            Some("max_wait has no effect without a queue: set wait_timeout instead".into())
+            Some("max_wait has no effect without a queue: set wait_timeout instead")
         }
         Some(_) if values.wait_timeout.is_set() => {
-            Some("wait_timeout has no effect with a queue: set admission_timeout and max_wait instead".into())
+            Some("wait_timeout has no effect with a queue: set admission_timeout and max_wait instead")
         }
         _ => None,
     }
