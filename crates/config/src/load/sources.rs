@@ -136,19 +136,21 @@ impl Sources {
         for change in &self.code {
             change(&mut config);
         }
+        let resolved = config.resolved().write().at(&Origin::Default);
         let mut shown = said.clone();
-        if config.patience.is_some() {
-            for field in config.derived_fields() {
-                shown.put(field, Value::text(AUTO).at(&Origin::Patience));
-            }
+        if let (Value::Table(shown), true) = (&mut shown.value, config.patience.is_some()) {
+            // What is something else once it is resolved was not set.
+            let written = config.write();
+            let fields = resolved.value.as_table().into_iter().flatten();
+            let derived = fields.filter(|(name, node)| written.get(name) != Some(node));
+            shown.extend(derived.map(|(name, _)| (name.clone(), Value::text(AUTO).at(&Origin::Patience))));
         }
         let mut effective = Vec::new();
-        trace("", &config.resolved().write().at(&Origin::Default), Some(&before), Some(&shown), &mut effective);
-        let from_code: Vec<_> = effective.iter().filter(|one| one.origin == Origin::Code).collect();
+        trace("", &resolved, Some(&before), Some(&shown), &mut effective);
         let warnings = config.check().unwrap_or_else(|error| {
             for problem in error.problems() {
                 let path = as_written(problem.path());
-                let origin = origin_of(&path, &from_code, &effective, &said);
+                let origin = origin_of(&path, &effective, &said);
                 problems.borrow_mut().push(ConfigProblem::new(&origin, path, problem.message()));
             }
             Vec::new()
@@ -250,13 +252,10 @@ fn trace(path: &str, node: &Node, before: Option<&Node>, said: Option<&Node>, ef
     match &node.value {
         Value::Table(table) if !table.is_empty() => {
             for (key, node) in table {
-                let before = match before.map(|node| &node.value) {
-                    Some(Value::Table(table)) => table.get(key),
-                    _ => None,
-                };
-                let said = match said.map(|node| &node.value) {
-                    Some(Value::Table(table)) => table.get(key),
-                    _ => said,
+                let before = before.and_then(|before| before.value.get(key));
+                let said = match said.and_then(|said| said.value.as_table()) {
+                    Some(table) => table.get(key),
+                    None => said,
                 };
                 trace(&join(path, key), node, before, said, effective);
             }
@@ -277,19 +276,13 @@ fn trace(path: &str, node: &Node, before: Option<&Node>, said: Option<&Node>, ef
 
 /// Gives a law without a threshold half of the patience, where that is known.
 fn derive_threshold(said: &mut Node) {
-    let Value::Table(table) = &said.value else { return };
-    let Some(patience) = table.get("patience") else { return };
+    let Value::Table(said) = &mut said.value else { return };
     let unread = Problems::default();
-    let patience = Duration::read(&At::root(patience, &unread));
-    let Some((patience, limit)) = patience.zip(table.get("limit")) else { return };
-    let Value::Table(law) = &limit.value else { return };
-    let kind =
-        law.get("kind").and_then(|kind| if let Value::Text(kind) = &kind.value { Some(word(kind)) } else { None });
-    let is_needed = kind.as_deref() == Some("aimd") && !law.contains_key("threshold");
-    if is_needed {
-        let mut limit = limit.clone();
-        limit.put("threshold", (patience / 2).write().at(&Origin::Patience));
-        said.put("limit", limit);
+    let patience = said.get("patience").and_then(|patience| Duration::read(&At::root(patience, &unread)));
+    let Some((patience, limit)) = patience.zip(said.get_mut("limit")) else { return };
+    let kind = limit.value.get("kind").and_then(|kind| kind.value.as_text()).map(word);
+    if let (Value::Table(law), Some("aimd")) = (&mut limit.value, kind.as_deref()) {
+        law.entry("threshold".to_owned()).or_insert_with(|| (patience / 2).write().at(&Origin::Patience));
     }
 }
 
@@ -304,9 +297,9 @@ fn as_written(path: &str) -> String {
 }
 
 /// Where the value that a problem is about came from.
-fn origin_of(path: &str, from_code: &[&Effective], effective: &[Effective], said: &Node) -> Origin {
+fn origin_of(path: &str, effective: &[Effective], said: &Node) -> Origin {
     let is_about = |one: &Effective| one.path.strip_prefix(path).is_some_and(|it| it.is_empty() || it.starts_with('.'));
-    if from_code.iter().any(|one| is_about(one)) {
+    if effective.iter().any(|one| one.origin == Origin::Code && is_about(one)) {
         return Origin::Code;
     }
     if let Some(group) = path.strip_prefix("budget ") {

@@ -109,7 +109,7 @@ pub(crate) struct Node {
 }
 
 /// What TOML, JSON and the environment have in common.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, PartialEq, Serialize)]
 #[serde(untagged)]
 pub(crate) enum Value {
     Flag(bool),
@@ -145,10 +145,31 @@ impl Value {
     pub(crate) fn list(values: impl IntoIterator<Item = Self>) -> Self {
         Self::List(values.into_iter().map(|value| value.at(&Origin::Default)).collect())
     }
+
+    pub(crate) const fn as_table(&self) -> Option<&Table> {
+        if let Self::Table(table) = self { Some(table) } else { None }
+    }
+
+    pub(crate) fn as_text(&self) -> Option<&str> {
+        if let Self::Text(text) = self { Some(text) } else { None }
+    }
+
+    /// The value of a field of a table.
+    pub(crate) fn get(&self, key: &str) -> Option<&Node> {
+        self.as_table()?.get(key)
+    }
+
+    /// The same table with further fields.
+    pub(crate) fn with<'k>(mut self, fields: impl IntoIterator<Item = (&'k str, Self)>) -> Self {
+        if let Self::Table(table) = &mut self {
+            table.extend(fields.into_iter().map(|(key, value)| (key.to_owned(), value.at(&Origin::Default))));
+        }
+        self
+    }
 }
 
 /// As JSON writes it, which is also what TOML users recognise.
-impl fmt::Display for Value {
+impl fmt::Debug for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Flag(flag) => write!(f, "{flag}"),
@@ -156,21 +177,15 @@ impl fmt::Display for Value {
             Self::Number(number) => write!(f, "{number:?}"),
             Self::Text(text) => write!(f, "{text:?}"),
             Self::Foreign(text) => f.write_str(text),
-            Self::List(values) => {
-                f.write_str("[")?;
-                for (index, node) in values.iter().enumerate() {
-                    write!(f, "{}{}", if index == 0 { "" } else { ", " }, node.value)?;
-                }
-                f.write_str("]")
-            }
-            Self::Table(table) => {
-                f.write_str("{")?;
-                for (index, (key, node)) in table.iter().enumerate() {
-                    write!(f, "{}{key:?}: {}", if index == 0 { "" } else { ", " }, node.value)?;
-                }
-                f.write_str("}")
-            }
+            Self::List(values) => f.debug_list().entries(values.iter().map(|node| &node.value)).finish(),
+            Self::Table(table) => f.debug_map().entries(table.iter().map(|(key, node)| (key, &node.value))).finish(),
         }
+    }
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self, f)
     }
 }
 
@@ -179,11 +194,13 @@ impl Node {
         Value::Table(Table::new()).at(&Origin::Default)
     }
 
-    /// Puts a field into a table. A field of the same name is replaced.
-    pub(crate) fn put(&mut self, key: &str, node: Self) {
-        if let Value::Table(table) = &mut self.value {
-            table.insert(key.to_owned(), node);
+    /// The same table without some of its fields.
+    pub(crate) fn without(&self, keys: &[&str]) -> Self {
+        let mut rest = self.clone();
+        if let Value::Table(table) = &mut rest.value {
+            table.retain(|key, _| !keys.contains(&key.as_str()));
         }
+        rest
     }
 
     /// Lays `upper` over this: per setting, what is above holds. A list, and anything that is no table on either side, is
@@ -209,7 +226,7 @@ impl Node {
 
     /// The value that a path of a problem is about, or the closest one around it. Names may contain dots.
     pub(crate) fn closest(&self, path: &str) -> &Self {
-        let Value::Table(table) = &self.value else { return self };
+        let Some(table) = self.value.as_table() else { return self };
         let ends = path.match_indices(['.', '[']).map(|(end, _)| end).chain([path.len()]);
         // The longest name.
         let Some((end, node)) = ends.filter_map(|end| Some((end, table.get(&path[..end])?))).next_back() else {
@@ -221,14 +238,8 @@ impl Node {
 
 /// Whether two tables are about the same kind of thing, as far as they say.
 fn same_kind(below: &Table, above: &Table) -> bool {
-    let kind = |table: &Table| match table.get("kind").map(|node| &node.value) {
-        Some(Value::Text(kind)) => Some(word(kind)),
-        _ => None,
-    };
-    match (kind(below), kind(above)) {
-        (Some(below), Some(above)) => below == above,
-        _ => true,
-    }
+    let kind = |table: &Table| table.get("kind").and_then(|kind| kind.value.as_text()).map(word);
+    kind(below).zip(kind(above)).is_none_or(|(below, above)| below == above)
 }
 
 /// A word as it is compared: `two-point` is `two_point`.

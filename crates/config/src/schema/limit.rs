@@ -9,10 +9,7 @@ use super::{
     setting::{At, Problems, Setting, any_of},
     times::A_TIME,
 };
-use crate::load::{
-    nearest::nearest,
-    value::{Origin, Value, word},
-};
+use crate::load::value::Value;
 use tower_admission_engine::limit::{Fixed, Limit};
 
 /// The laws: the word of each, its parameters, and the parameter that the limit can get to.
@@ -116,14 +113,10 @@ impl Setting for LimitConfig {
             };
         }
         // The kind is not among the parameters of any law, so these are read from a table without it.
-        let mut rest = at.node.clone();
-        let kind = match &mut rest.value {
-            Value::Table(table) => table.remove("kind"),
-            _ => None,
-        };
-        let rest = At { node: &rest, path: at.path.clone(), problems: at.problems };
-        let kind = match &kind {
-            Some(node) => at.child("kind", at.table()?.get("kind")?).kind_of(&node.value)?,
+        let rest = at.node.without(&["kind"]);
+        let rest = at.over(&rest);
+        let kind = match at.get("kind") {
+            Some(kind) => KINDS[kind.word_of(KINDS, &KINDS.join(", "))?],
             // A table without a kind is that of the default, as with everything that isn't said.
             None => "two_point",
         };
@@ -147,10 +140,7 @@ impl Setting for LimitConfig {
         if let Self::Fixed(law) = self {
             return law.limit.write();
         }
-        let law = self.write_law();
-        let Value::Table(mut table) = law else { return law };
-        table.insert("kind".to_owned(), Value::text(self.kind()).at(&Origin::Default));
-        Value::Table(table)
+        self.write_law().with([("kind", Value::text(self.kind()))])
     }
 
     fn schema() -> Json {
@@ -172,16 +162,6 @@ fn law_schema(kind: &str, mut schema: Json) -> Json {
 }
 
 impl At<'_> {
-    /// Which of the laws a value names.
-    fn kind_of(&self, value: &Value) -> Option<&'static str> {
-        let Value::Text(text) = value else { return self.wrong(KINDS.join(", ")) };
-        let kind = KINDS.iter().find(|kind| **kind == word(text)).copied();
-        kind.or_else(|| match nearest(&word(text), KINDS.iter().copied()) {
-            Some(name) => self.wrong(format!("{}; did you mean {name:?}?", KINDS.join(", "))),
-            None => self.wrong(KINDS.join(", ")),
-        })
-    }
-
     /// AIMD can't guess what is too long.
     fn require_threshold(&self, threshold: &mut Duration) {
         let written = self.required("threshold", A_TIME);

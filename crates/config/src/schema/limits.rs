@@ -5,12 +5,13 @@ use std::{collections::BTreeMap, num::NonZeroU32};
 use serde_json::{Value as Json, json};
 
 use super::{
-    setting::{At, NONE, Problems, Setting, any_of, object_schema},
-    store::{SHARING, read_sharing, sharing_schema, write_sharing},
+    setting::{At, Field, NONE, Problems, Setting, any_of, field, object_schema, table_schema},
+    store::{read_sharing, write_sharing},
 };
+use crate::OnStoreFailureConfig;
 use crate::load::{
     problems::ConfigProblem,
-    value::{Node, Origin, Table, Value, join, word},
+    value::{Node, Table, Value, join, word},
 };
 use tower_admission_engine::{
     rules::{RateMode, WhenFull},
@@ -52,21 +53,14 @@ impl Setting for LabelOverride {
         let (label, class) = (name("label"), name("class"));
         let namespace = at.field("namespace");
         // What is left are limits.
-        let mut rest = at.node.clone();
-        if let Value::Table(table) = &mut rest.value {
-            table.retain(|key, _| !["namespace", "label", "class"].contains(&key.as_str()));
-        }
-        let limits = ClassLimits::read(&At { node: &rest, path: at.path.clone(), problems: at.problems })?;
+        let limits = ClassLimits::read(&at.over(&at.node.without(&["namespace", "label", "class"])))?;
         Some(Self { namespace, label: label?, class: class?, limits })
     }
 
     fn write(&self) -> Value {
-        let Value::Table(mut table) = self.limits.write() else { return self.limits.write() };
-        let namespace = self.namespace.as_ref().map(|namespace| ("namespace", namespace));
-        for (key, name) in namespace.into_iter().chain([("label", &self.label), ("class", &self.class)]) {
-            table.insert(key.to_owned(), name.write().at(&Origin::Default));
-        }
-        Value::Table(table)
+        let namespace = self.namespace.as_ref().map(|namespace| ("namespace", namespace.write()));
+        let names = [("label", self.label.write()), ("class", self.class.write())];
+        self.limits.write().with(namespace.into_iter().chain(names))
     }
 
     fn schema() -> Json {
@@ -79,18 +73,21 @@ impl Setting for LabelOverride {
     }
 }
 
-const OBSERVE: &str = "Whether it only observes (dry run): its decisions are counted, not enforced.";
 const GROUP: &str = "budget_group";
 const GROUP_RATE: &str = "max_per_minute_per_budget_group";
 
-const FIELDS: [&str; 7] = [
-    "max_in_flight",
-    "max_in_flight_per_namespace",
-    "max_per_minute",
-    "max_per_minute_per_namespace",
-    GROUP,
-    GROUP_RATE,
-    "max_pending",
+const FIELDS: [Field; 7] = [
+    ("max_in_flight", "How many requests of one label run at once; \"none\" lifts the cap.", Cap::schema),
+    (
+        "max_in_flight_per_namespace",
+        "How many requests of one namespace run at once; \"none\" lifts the cap.",
+        Cap::schema,
+    ),
+    ("max_per_minute", "How many requests of one label start per minute.", Rate::schema),
+    ("max_per_minute_per_namespace", "How many requests of one namespace start per minute.", Rate::schema),
+    (GROUP, "The group of labels that share a rate.", || json!({ "type": "string", "minLength": 1 })),
+    (GROUP_RATE, "How many requests of the group start per minute.", Rate::schema),
+    ("max_pending", "How many requests of one label are waiting or running; \"none\" lifts the bound.", Cap::schema),
 ];
 
 /// Other names for the same settings, first what is written and then what is meant.
@@ -107,7 +104,7 @@ pub(crate) const ALIASES: [(&str, &str); 8] = [
 
 /// All names that a limit can be written under, for the environment.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
-    FIELDS.into_iter().chain(ALIASES.into_iter().map(|(alias, _)| alias))
+    FIELDS.into_iter().map(|(name, ..)| name).chain(ALIASES.into_iter().map(|(alias, _)| alias))
 }
 
 /// Replaces the short form of a law by its table, and the other names in a layer by those of this crate, so that a layer
@@ -154,7 +151,7 @@ fn rename(path: &str, limits: &mut Node, problems: &Problems) {
 
 impl Setting for ClassLimits {
     fn read(at: &At<'_>) -> Option<Self> {
-        at.fields_or_aliases(&FIELDS, &ALIASES)?;
+        at.fields_or_aliases(&FIELDS.map(|(name, ..)| name), &ALIASES)?;
         let budget = match (at.get(GROUP), at.get(GROUP_RATE)) {
             (Some(_), Some(_)) => at.field(GROUP).zip(at.field(GROUP_RATE)),
             (None, None) => None,
@@ -178,38 +175,25 @@ impl Setting for ClassLimits {
     }
 
     fn write(&self) -> Value {
-        let cap = |name, cap: Option<Cap>| Some((name, cap?.write()));
-        let rate = |name, rate: Option<Rate>| Some((name, rate?.write()));
         let fields = [
-            cap("max_in_flight", self.in_flight),
-            cap("max_in_flight_per_namespace", self.in_flight_per_namespace),
-            rate("max_per_minute", self.per_minute),
-            rate("max_per_minute_per_namespace", self.per_minute_per_namespace),
-            self.budget.as_ref().map(|(group, _)| (GROUP, group.write())),
-            rate(GROUP_RATE, self.budget.as_ref().map(|(_, rate)| *rate)),
-            cap("max_pending", self.pending),
+            field("max_in_flight", self.in_flight),
+            field("max_in_flight_per_namespace", self.in_flight_per_namespace),
+            field("max_per_minute", self.per_minute),
+            field("max_per_minute_per_namespace", self.per_minute_per_namespace),
+            field(GROUP, self.budget.as_ref().map(|(group, _)| group.clone())),
+            field(GROUP_RATE, self.budget.as_ref().map(|(_, rate)| *rate)),
+            field("max_pending", self.pending),
         ];
         Value::table(fields.into_iter().flatten())
     }
 
     fn schema() -> Json {
-        let about = |name: &str| match name {
-            "max_in_flight" => ("How many requests of one label run at once; \"none\" lifts the cap.", Cap::schema()),
-            "max_in_flight_per_namespace" => {
-                ("How many requests of one namespace run at once; \"none\" lifts the cap.", Cap::schema())
-            }
-            "max_per_minute" => ("How many requests of one label start per minute.", Rate::schema()),
-            "max_per_minute_per_namespace" => ("How many requests of one namespace start per minute.", Rate::schema()),
-            GROUP => ("The group of labels that share a rate.", json!({ "type": "string", "minLength": 1 })),
-            GROUP_RATE => ("How many requests of the group start per minute.", Rate::schema()),
-            _ => ("How many requests of one label are waiting or running; \"none\" lifts the bound.", Cap::schema()),
+        let named = |written, name| {
+            let (_, about, schema) = FIELDS.into_iter().find(|(known, ..)| *known == name)?;
+            Some((written, about, schema()))
         };
-        let named = |written: &'static str, name: &str| {
-            let (about, schema) = about(name);
-            (written, about.to_owned(), schema)
-        };
-        let own = FIELDS.into_iter().map(|name| named(name, name));
-        object_schema(own.chain(ALIASES.into_iter().map(|(alias, name)| named(alias, name))))
+        let own = FIELDS.into_iter().filter_map(|(name, ..)| named(name, name));
+        object_schema(own.chain(ALIASES.into_iter().filter_map(|(alias, name)| named(alias, name))))
     }
 }
 
@@ -227,34 +211,42 @@ fn cap_schema() -> Json {
     any_of([json!({ "type": "integer", "minimum": 1 }), json!({ "const": NONE })])
 }
 
-/// What caps and rates say besides their own, where it is not what holds unless set.
-fn write_rest(when_full: Option<WhenFull>, observes: bool, sharing: Sharing) -> Vec<(&'static str, Value)> {
-    let when_full = when_full.map(|when_full| ("when_full", when_full.write()));
-    let observe = observes.then(|| ("observe", true.write()));
-    when_full.into_iter().chain(observe).chain(write_sharing(sharing)).collect()
+/// What caps and rates can say besides their own.
+const REST: [Field; 5] = [
+    ("when_full", "What happens to a further request.", WhenFull::schema),
+    ("observe", "Whether it only observes (dry run): its decisions are counted, not enforced.", bool::schema),
+    ("local", "Whether it is counted in this process alone, although rules are shared.", bool::schema),
+    ("on_store_failure", "What it does while the store is gone.", OnStoreFailureConfig::schema),
+    ("instances", "The number of instances that share it, for a local share.", NonZeroU32::schema),
+];
+
+fn read_rest(at: &At<'_>) -> (Option<WhenFull>, Sharing, bool) {
+    (at.field("when_full"), read_sharing(at), at.field("observe").unwrap_or_default())
 }
 
-/// The schema of a cap or a rate as a table: its own settings, and what both have.
-fn bound_schema<const N: usize>(own: [(&'static str, String, Json); N]) -> Json {
-    let both = [
-        ("when_full", "What happens to a further request.".to_owned(), WhenFull::schema()),
-        ("observe", OBSERVE.to_owned(), bool::schema()),
-    ];
-    let mut table = object_schema(own.into_iter().chain(both).chain(sharing_schema()));
-    table["required"] = json!(["max"]);
-    table
+/// The same, where it is not what holds unless set.
+fn write_rest(when_full: Option<WhenFull>, observes: bool, sharing: Sharing) -> Vec<(&'static str, Value)> {
+    let own = [field("when_full", when_full), field("observe", observes.then_some(true))];
+    own.into_iter().flatten().chain(write_sharing(sharing)).collect()
 }
+
+/// The schema of a cap or a rate: a number, or a table.
+fn bound_schema(number: Json, own: &[Field]) -> Json {
+    let mut table = table_schema(&[own, &REST].concat());
+    table["required"] = json!(["max"]);
+    any_of([number, table])
+}
+
+const CAP: [Field; 1] = [("max", "", cap_schema)];
 
 impl Setting for Cap {
     fn read(at: &At<'_>) -> Option<Self> {
         if at.table().is_none() {
             return read_cap(at);
         }
-        let [local, on_store_failure, instances] = SHARING;
-        at.fields(&["max", "when_full", "observe", local, on_store_failure, instances])?;
+        at.known(&[&CAP[..], &REST].concat())?;
         let max = at.required("max", A_CAP)?;
-        let when_full: Option<WhenFull> = at.field("when_full");
-        let (shared, observes) = (read_sharing(at), at.field("observe").unwrap_or_default());
+        let (when_full, shared, observes) = read_rest(at);
         Some(Self { when_full, shared, observes, ..read_cap(&max)? })
     }
 
@@ -268,10 +260,15 @@ impl Setting for Cap {
     }
 
     fn schema() -> Json {
-        let table = bound_schema([("max", String::new(), cap_schema())]);
-        any_of([cap_schema(), table])
+        bound_schema(cap_schema(), &CAP)
     }
 }
+
+const RATE: [Field; 3] = [
+    ("max", "", NonZeroU32::schema),
+    ("mode", "By minutes of the clock, or evenly.", || json!({ "enum": ["minute", "smooth"] })),
+    ("burst", "How many requests may start at once, in smooth mode.", NonZeroU32::schema),
+];
 
 const A_RATE: &str = "a whole number, 1 or more; a rate that lets nothing start is a mistake";
 
@@ -281,13 +278,11 @@ impl Setting for Rate {
         if at.table().is_none() {
             return max(at).map(Self::per_minute);
         }
-        let [local, on_store_failure, instances] = SHARING;
-        at.fields(&["max", "mode", "burst", "when_full", "observe", local, on_store_failure, instances])?;
+        at.known(&[&RATE[..], &REST].concat())?;
         let number = at.required("max", A_RATE)?;
         let burst = at.field("burst");
         let smooth = at.get("mode").and_then(|mode| mode.one_of(&[("minute", false), ("smooth", true)]));
-        let (when_full, shared) = (at.field("when_full"), read_sharing(at));
-        let observes = at.field("observe").unwrap_or_default();
+        let (when_full, shared, observes) = read_rest(at);
         let rate = Self { when_full, shared, observes, ..Self::per_minute(max(&number)?) };
         if let Some(burst) = at.get("burst").filter(|_| smooth != Some(true)) {
             burst.problem("found a burst without mode = \"smooth\", allowed is one with it");
@@ -305,23 +300,17 @@ impl Setting for Rate {
         if self.mode.is_none() && rest.is_empty() {
             return self.max.write();
         }
-        let mode =
-            self.mode.map(|mode| ("mode", Value::text(if mode == RateMode::Window { "minute" } else { "smooth" })));
-        let burst = match self.mode {
-            Some(RateMode::Smooth { burst }) => Some(("burst", burst.write())),
-            _ => None,
+        let (mode, burst) = match self.mode {
+            None => (None, None),
+            Some(RateMode::Smooth { burst }) => (Some("smooth"), Some(burst)),
+            Some(_) => (Some("minute"), None),
         };
-        let fields = [Some(("max", self.max.write())), mode, burst];
+        let mode = field("mode", mode.map(ToOwned::to_owned));
+        let fields = [field("max", Some(self.max)), mode, field("burst", burst)];
         Value::table(fields.into_iter().flatten().chain(rest))
     }
 
     fn schema() -> Json {
-        let number = json!({ "type": "integer", "minimum": 1, "maximum": u32::MAX });
-        let table = bound_schema([
-            ("max", String::new(), number.clone()),
-            ("mode", "By minutes of the clock, or evenly.".to_owned(), json!({ "enum": ["minute", "smooth"] })),
-            ("burst", "How many requests may start at once, in smooth mode.".to_owned(), number.clone()),
-        ]);
-        any_of([number, table])
+        bound_schema(NonZeroU32::schema(), &RATE)
     }
 }

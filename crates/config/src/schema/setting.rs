@@ -60,9 +60,17 @@ impl<'a> At<'a> {
         None
     }
 
+    /// Another value at the same place.
+    pub(crate) fn over<'b>(&self, node: &'b Node) -> At<'b>
+    where
+        'a: 'b,
+    {
+        At { node, path: self.path.clone(), problems: self.problems }
+    }
+
     /// The text of a value. In the environment everything is text, numbers included.
     pub(crate) fn text(&self) -> Option<&'a str> {
-        if let Value::Text(text) = &self.node.value { Some(text) } else { None }
+        self.node.value.as_text()
     }
 
     /// The same as text, if it comes from where everything is text.
@@ -71,7 +79,7 @@ impl<'a> At<'a> {
     }
 
     pub(crate) const fn table(&self) -> Option<&'a Table> {
-        if let Value::Table(table) = &self.node.value { Some(table) } else { None }
+        self.node.value.as_table()
     }
 
     pub(crate) fn child(&self, key: &str, node: &'a Node) -> Self {
@@ -80,7 +88,7 @@ impl<'a> At<'a> {
 
     /// The value of a field of a table, if there is one.
     pub(crate) fn get(&self, key: &str) -> Option<Self> {
-        self.table()?.get(key).map(|node| self.child(key, node))
+        Some(self.child(key, self.node.value.get(key)?))
     }
 
     /// The value of a field that a table has to have; where it has none, that is noted.
@@ -102,6 +110,11 @@ impl<'a> At<'a> {
         self.fields_or_aliases(known, &[])
     }
 
+    /// The same, by what is known of them.
+    pub(crate) fn known(&self, fields: &[Field]) -> Option<()> {
+        self.fields(&fields.iter().map(|(name, ..)| *name).collect::<Vec<_>>())
+    }
+
     /// The same, where slips in names that were once known by others are recognised too.
     pub(crate) fn fields_or_aliases(&self, known: &[&str], aliases: &[(&str, &str)]) -> Option<()> {
         let Some(table) = self.table() else { return self.wrong("a table") };
@@ -117,17 +130,19 @@ impl<'a> At<'a> {
 
     /// One of several words.
     pub(crate) fn one_of<T: Copy>(&self, choices: &[(&str, T)]) -> Option<T> {
-        let names = || choices.iter().map(|(name, _)| *name);
-        let listed = || names().map(|name| format!("{name:?}")).collect::<Vec<_>>().join(", ");
-        let Some(text) = self.text() else { return self.wrong(listed()) };
-        let found = choices.iter().find(|(name, _)| *name == word(text));
-        if found.is_none() {
-            match nearest(&word(text), names()) {
-                Some(name) => self.wrong(format!("{}; did you mean {name:?}?", listed())),
-                None => self.wrong::<T>(listed()),
-            };
-        }
-        found.map(|&(_, value)| value)
+        let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
+        let listed: Vec<String> = names.iter().map(|name| format!("{name:?}")).collect();
+        self.word_of(&names, &listed.join(", ")).map(|index| choices[index].1)
+    }
+
+    /// Which of several words it is, which a message lists like this.
+    pub(crate) fn word_of(&self, words: &[&str], listed: &str) -> Option<usize> {
+        let Some(found) = self.text().map(word) else { return self.wrong(listed) };
+        let index = words.iter().position(|known| *known == found);
+        index.or_else(|| match nearest(&found, words.iter().copied()) {
+            Some(name) => self.wrong(format!("{listed}; did you mean {name:?}?")),
+            None => self.wrong(listed),
+        })
     }
 
     /// A whole number of at least `least`.
@@ -341,6 +356,11 @@ impl<T: Setting> Setting for BTreeMap<String, T> {
     }
 }
 
+/// A field of a table, if it says anything.
+pub(crate) fn field<T: Setting>(name: &'static str, value: Option<T>) -> Option<(&'static str, Value)> {
+    Some((name, value?.write()))
+}
+
 pub(crate) fn any_of(schemas: impl Into<Vec<Json>>) -> Json {
     json!({ "anyOf": schemas.into() })
 }
@@ -350,11 +370,20 @@ pub(crate) fn first_paragraph(lines: &[&str]) -> String {
     lines.iter().map_while(|line| (!line.is_empty()).then_some(*line)).collect::<String>().trim().to_owned()
 }
 
-/// The schema of a table with no other fields than these: name, what it is, its schema.
-pub(crate) fn object_schema(fields: impl IntoIterator<Item = (&'static str, String, Json)>) -> Json {
+/// A field of a table: its name, what it is, and its schema.
+pub(crate) type Field = (&'static str, &'static str, fn() -> Json);
+
+/// The schema of a table with no other fields than these.
+pub(crate) fn table_schema(fields: &[Field]) -> Json {
+    object_schema(fields.iter().map(|&(name, description, schema)| (name, description, schema())))
+}
+
+/// The same, with a description that may be made up.
+pub(crate) fn object_schema<D: Into<String>>(fields: impl IntoIterator<Item = (&'static str, D, Json)>) -> Json {
     let properties: serde_json::Map<String, Json> = fields
         .into_iter()
         .map(|(name, description, mut schema)| {
+            let description = description.into();
             if let Json::Object(schema) = &mut schema
                 && !description.is_empty()
             {

@@ -1,10 +1,8 @@
 //! The store of shared rules in files: `[store]`, and what single rules say about it.
 
-use std::num::NonZeroU32;
-
 use serde_json::{Value as Json, json};
 
-use super::setting::{At, Setting};
+use super::setting::{At, Setting, field};
 use crate::load::value::Value;
 use crate::{OnStoreFailureConfig, StoreUrl};
 use tower_admission_engine::{rules::OnStoreFailure, settings::limits::Sharing};
@@ -41,9 +39,6 @@ impl Setting for StoreUrl {
     }
 }
 
-/// What a rule can say about the store, besides its bound.
-pub(crate) const SHARING: [&str; 3] = ["local", "on_store_failure", "instances"];
-
 /// Reads what a rule says about the store.
 pub(crate) fn read_sharing(at: &At<'_>) -> Sharing {
     let instances = at.field("instances");
@@ -66,18 +61,7 @@ pub(crate) fn write_sharing(sharing: Sharing) -> impl Iterator<Item = (&'static 
         Some(Some(_)) => OnStoreFailureConfig::LocalShare,
     });
     let instances = sharing.on_store_failure.and_then(OnStoreFailure::alone).flatten();
-    let fields = [
-        sharing.local.then(|| ("local", true.write())),
-        word.map(|word| ("on_store_failure", word.write())),
-        instances.map(|instances| ("instances", instances.write())),
-    ];
+    let local = sharing.local.then_some(true);
+    let fields = [field("local", local), field("on_store_failure", word), field("instances", instances)];
     fields.into_iter().flatten()
-}
-
-pub(crate) fn sharing_schema() -> [(&'static str, String, Json); 3] {
-    [
-        ("local", "Whether it is counted in this process alone, although rules are shared.".to_owned(), bool::schema()),
-        ("on_store_failure", "What it does while the store is gone.".to_owned(), OnStoreFailureConfig::schema()),
-        ("instances", "The number of instances that share it, for a local share.".to_owned(), NonZeroU32::schema()),
-    ]
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value as Json, json};
 
 use super::{
-    setting::{At, Setting, any_of, object_schema},
+    setting::{At, Field, Setting, any_of, field, table_schema},
     times::{parse_percent, percent_of},
 };
 use crate::Share;
@@ -47,28 +47,27 @@ impl Setting for Discipline {
         if at.table().is_none() {
             return at.one_of(&known);
         }
-        at.fields(&["kind", "interval", "short_wait", "longest", "standing", "credit"])?;
+        at.fields(&[&["kind"][..], &TIMES].concat())?;
         let Some(kind) = at.get("kind") else {
             at.problem("kind is missing, allowed are \"adaptive_lifo\" and \"burst_credit\"");
             return None;
         };
-        let (found, own) = match kind.one_of(&known)? {
+        let found = match kind.one_of(&known)? {
             Self::AdaptiveLifo { interval, short_wait } => {
                 let interval = at.field("interval").unwrap_or(interval);
-                let short_wait = at.field("short_wait").unwrap_or(short_wait);
-                (Self::AdaptiveLifo { interval, short_wait }, &TIMES[..2])
+                Self::AdaptiveLifo { interval, short_wait: at.field("short_wait").unwrap_or(short_wait) }
             }
             Self::BurstCredit { longest, standing, .. } => {
                 let longest = at.field("longest").unwrap_or(longest);
                 let standing = at.field("standing").unwrap_or(standing);
-                let credit = at.field("credit").unwrap_or(longest);
-                (Self::BurstCredit { longest, standing, credit }, &TIMES[2..])
+                Self::BurstCredit { longest, standing, credit: at.field("credit").unwrap_or(longest) }
             }
-            plain => (plain, &TIMES[..0]),
+            plain => plain,
         };
-        let strangers = TIMES.into_iter().filter(|time| !own.contains(time));
-        for field in strangers.filter_map(|time| at.get(time)) {
-            field.problem(format!("{} has no such setting", found.as_str()));
+        let own = found.times();
+        let strangers = TIMES.into_iter().filter(|time| own.iter().all(|(name, _)| name != time));
+        for stranger in strangers.filter_map(|time| at.get(time)) {
+            stranger.problem(format!("{} has no such setting", found.as_str()));
         }
         Some(found)
     }
@@ -82,17 +81,17 @@ impl Setting for Discipline {
     }
 
     fn schema() -> Json {
-        let mut credit = object_schema([
-            ("kind", String::new(), json!({ "enum": ["burst_credit", "burst-credit"] })),
-            ("longest", "The maximum wait.".to_owned(), Duration::schema()),
-            ("standing", "The wait that is always allowed.".to_owned(), Duration::schema()),
-            ("credit", "For how long in a row requests may wait longer than that.".to_owned(), Duration::schema()),
+        let mut credit = table_schema(&[
+            ("kind", "", || json!({ "enum": ["burst_credit", "burst-credit"] })),
+            ("longest", "The maximum wait.", Duration::schema),
+            ("standing", "The wait that is always allowed.", Duration::schema),
+            ("credit", "For how long in a row requests may wait longer than that.", Duration::schema),
         ]);
         credit["required"] = json!(["kind"]);
-        let mut table = object_schema([
-            ("kind", String::new(), json!({ "enum": ["adaptive_lifo", "adaptive-lifo"] })),
-            ("interval", "The longest time for which a draining queue is not empty.".to_owned(), Duration::schema()),
-            ("short_wait", "The maximum wait while the queue doesn't drain.".to_owned(), Duration::schema()),
+        let mut table = table_schema(&[
+            ("kind", "", || json!({ "enum": ["adaptive_lifo", "adaptive-lifo"] })),
+            ("interval", "The longest time for which a draining queue is not empty.", Duration::schema),
+            ("short_wait", "The maximum wait while the queue doesn't drain.", Duration::schema),
         ]);
         table["required"] = json!(["kind"]);
         let words = ["fifo", "fair", "adaptive_lifo", "adaptive-lifo", "burst_credit", "burst-credit"];
@@ -134,12 +133,19 @@ impl Setting for Percent {
     }
 }
 
+const SHARE: [Field; 4] = [
+    ("percent", "The part of the limit.", Percent::schema),
+    ("mode", "What the partition may do beyond its share.", PartitionMode::schema),
+    ("observe", "Whether it only observes (dry run): its decisions are counted, not enforced.", bool::schema),
+    ("lend", "The part of the share that others may use while it is idle; all of it unless set.", Percent::schema),
+];
+
 impl Setting for Share {
     fn read(at: &At<'_>) -> Option<Self> {
         if at.table().is_none() {
             return Percent::read(at).map(|it| Self::written(it.0));
         }
-        at.fields(&["percent", "mode", "observe", "lend"])?;
+        at.known(&SHARE)?;
         let percent = at.required("percent", A_PERCENTAGE);
         let mode = at.field("mode").unwrap_or_default();
         let share = Self::written(Percent::read(&percent?)?.0).with_mode(mode);
@@ -149,32 +155,15 @@ impl Setting for Share {
 
     fn write(&self) -> Value {
         let percent = Percent(self.percent).write();
-        let mode = Some(self.mode).filter(|mode| *mode != PartitionMode::Burst);
-        let lend = (self.lends < 100.0).then(|| ("lend", Percent(self.lends).write()));
-        if mode.is_none() && !self.observes && lend.is_none() {
-            return percent;
-        }
-        let observe = self.observes.then(|| ("observe", true.write()));
-        Value::table(
-            [Some(("percent", percent)), mode.map(|mode| ("mode", mode.write())), observe, lend].into_iter().flatten(),
-        )
+        let mode = field("mode", Some(self.mode).filter(|mode| *mode != PartitionMode::Burst));
+        let observe = field("observe", self.observes.then_some(true));
+        let lend = field("lend", (self.lends < 100.0).then_some(Percent(self.lends)));
+        let rest: Vec<_> = [mode, observe, lend].into_iter().flatten().collect();
+        if rest.is_empty() { percent } else { Value::table([("percent", percent)].into_iter().chain(rest)) }
     }
 
     fn schema() -> Json {
-        let mut table = object_schema([
-            ("percent", "The part of the limit.".to_owned(), Percent::schema()),
-            ("mode", "What the partition may do beyond its share.".to_owned(), PartitionMode::schema()),
-            (
-                "observe",
-                "Whether it only observes (dry run): its decisions are counted, not enforced.".to_owned(),
-                bool::schema(),
-            ),
-            (
-                "lend",
-                "The part of the share that others may use while it is idle; all of it unless set.".to_owned(),
-                Percent::schema(),
-            ),
-        ]);
+        let mut table = table_schema(&SHARE);
         table["required"] = json!(["percent"]);
         any_of([Percent::schema(), table])
     }

@@ -71,18 +71,6 @@ impl AdmissionConfig {
 
 #[cfg(feature = "files")]
 impl AdmissionConfig {
-    /// The names of settings that follow from the patience, as long as they are not set.
-    pub(crate) fn derived_fields(&self) -> impl Iterator<Item = &'static str> {
-        let all = [
-            ("queue", self.queue.is_set()),
-            ("admission_timeout", self.admission_timeout.is_set()),
-            ("max_wait", self.max_wait.is_set()),
-            ("wait_timeout", self.wait_timeout.is_set()),
-            ("discipline", self.discipline.is_set()),
-        ];
-        all.into_iter().filter(|(_, is_set)| !is_set).map(|(name, _)| name)
-    }
-
     /// Returns the same settings with a value for each that follows from others.
     pub(crate) fn resolved(&self) -> Self {
         let Waits { queue, admission_timeout, max_wait, wait_timeout, discipline } = self.waits();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::{fmt, num::NonZeroU32, time::Duration};
 
 use super::store_address;
-use crate::{declare::settings, load::value::Value, schema::setting::Setting};
+use crate::{declare::settings, schema::setting::Setting};
 use tower_admission_engine::{Problem, rules::OnStoreFailure};
 use tower_admission_store::{Keys, Leases, StoreError};
 
@@ -145,8 +145,8 @@ impl StoreConfig {
     pub fn changes(&self, new: &Self) -> Vec<Problem> {
         // These two are settings of rules, which a reload does change.
         let of_store = Self::FIELDS.iter().filter(|name| !["on_store_failure", "instances"].contains(name));
-        let (Value::Table(old), Value::Table(new)) = (self.write(), new.write()) else { return Vec::new() };
-        let changed = of_store.filter(|name| old.get(**name) != new.get(**name));
+        let (old, new) = (self.write(), new.write());
+        let changed = of_store.filter(|name| old.get(name) != new.get(name));
         let message = "found a change, allowed is the value at the start: a reload can't change the store";
         changed.map(|name| Problem::new(format!("store.{name}"), message)).collect()
     }
