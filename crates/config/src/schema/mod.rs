@@ -36,11 +36,7 @@ impl AdmissionConfig {
     ///
     /// Names every setting that can't be used.
     pub fn check(&self) -> Result<Vec<String>, BuildError> {
-        let plan = self.to_settings().into_plan();
-        let Some(problem) = self.store.problem() else { return Ok(plan?.1) };
-        let mut problems = plan.err().map_or_else(Vec::new, |error| error.problems().to_vec());
-        problems.push(problem);
-        Err(BuildError::check(problems).err().unwrap_or_else(|| unreachable!("there is a problem")))
+        Ok(self.to_settings().into_plan()?.1)
     }
 
     /// The settings for a handle, which [`Settings::into_plan`] judges.
@@ -106,6 +102,17 @@ impl AdmissionConfig {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::OnStoreFailureConfig;
+
+    /// Where settings are data of the program itself, nothing checks them before a handle is built.
+    #[test]
+    fn building_finds_what_checking_finds() {
+        let mut config = AdmissionConfig::default();
+        config.store.on_store_failure = OnStoreFailureConfig::LocalShare;
+        let error = config.to_settings().into_plan().unwrap_err();
+        assert!(error.problems()[0].path() == "store.instances", "{error}");
+        assert_eq!(config.check().unwrap_err(), error);
+    }
 
     #[test]
     fn the_defaults_written_here_are_those_of_the_builder() {

@@ -92,13 +92,6 @@ impl StoreConfig {
         self.on_store_failure.with(self.instances).unwrap_or_default()
     }
 
-    /// What is missing for the rules that don't say it themselves.
-    pub(crate) fn problem(&self) -> Option<Problem> {
-        let missing = self.on_store_failure.with(self.instances).is_none();
-        let message = "found none, allowed is the number of instances that share the rules, for on_store_failure = \"local_share\"";
-        missing.then(|| Problem::new("store.instances", message))
-    }
-
     /// The problems of these settings. They do not depend on the clients of this program: nothing is connected to.
     pub(crate) fn problems(&self) -> Vec<Problem> {
         let millisecond = Duration::from_millis(1);
@@ -107,7 +100,10 @@ impl StoreConfig {
         let short = short.map(|(name, time, least)| (name, format!("found {time:?}, allowed is {least:?} or more")));
         let keys = self.keys().err().map(|error| ("prefix", said(&error)));
         let url = self.url.as_ref().and_then(|url| Some(("url", store_address::problem(url.reveal())?)));
-        short.chain(keys).chain(url).map(|(name, message)| about(name, message)).collect()
+        let is_missing = self.on_store_failure.with(self.instances).is_none();
+        let missing = "found none, allowed is the number of instances that share the rules, for on_store_failure = \"local_share\"";
+        let instances = is_missing.then(|| ("instances", missing.to_owned()));
+        short.chain(keys).chain(url).chain(instances).map(|(name, message)| about(name, message)).collect()
     }
 
     /// The store, if an address is set. It connects when it is first asked.
