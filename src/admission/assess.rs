@@ -71,8 +71,6 @@ where
     }
 }
 
-fn _obj_safe(_: &dyn Assess) {}
-
 /// What a layer does with responses.
 #[derive(Clone, Default)]
 pub(super) struct ForResponses {
@@ -86,15 +84,16 @@ pub(super) struct ForResponses {
 /// 503, 504 and the codes that are added are overloads, and so are `DEADLINE_EXCEEDED`, `RESOURCE_EXHAUSTED` and
 /// `UNAVAILABLE` of gRPC. Other codes from 500 on are ignored: a fast error is not a fast success. All other codes are
 /// successes, 404 included: its time is representative.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct ByStatus {
+    /// Those that are added.
     overloads: Vec<StatusCode>,
 }
 
 impl ByStatus {
     /// The codes above.
     pub fn new() -> Self {
-        Self { overloads: vec![StatusCode::SERVICE_UNAVAILABLE, StatusCode::GATEWAY_TIMEOUT] }
+        Self::default()
     }
 
     /// Counts `status` as an overload as well.
@@ -105,20 +104,12 @@ impl ByStatus {
     }
 }
 
-impl Default for ByStatus {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl Assess for ByStatus {
     fn assess(&self, response: &ResponseHead<'_>) -> Outcome {
         if self.overloads.contains(&response.status) {
             Outcome::Overload
-        } else if response.status.is_server_error() {
-            Outcome::Ignore
         } else {
-            grpc_outcome(response.headers).unwrap_or(Outcome::Success)
+            by_default(response.status, response.headers, true)
         }
     }
 }
@@ -136,7 +127,7 @@ pub(super) fn judge<B>(assess: Option<&dyn Assess>, response: &Response<B>, is_g
     outcome
 }
 
-/// What [`ByStatus::new`] says.
+/// What [`ByStatus::new`] says; the headers of a response that is none to a call of gRPC are not looked at.
 #[inline]
 fn by_default(status: StatusCode, headers: &HeaderMap, is_grpc: bool) -> Outcome {
     match status {
@@ -148,12 +139,9 @@ fn by_default(status: StatusCode, headers: &HeaderMap, is_grpc: bool) -> Outcome
     }
 }
 
-/// The outcome by trailers where no other judgement is set.
+/// The outcome by trailers.
 pub(super) fn judge_trailers(assess: Option<&dyn Assess>, trailers: &HeaderMap) -> Outcome {
-    match assess {
-        None => grpc_outcome(trailers).unwrap_or(Outcome::Success),
-        Some(assess) => assess.assess_trailers(trailers),
-    }
+    assess.unwrap_or(&ByStatus { overloads: Vec::new() }).assess_trailers(trailers)
 }
 
 /// The outcome that `grpc-status` stands for, where there is one.
