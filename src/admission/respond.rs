@@ -8,7 +8,7 @@
 mod answer_body;
 pub(super) mod load_reports;
 
-use std::{fmt::Write, sync::LazyLock, time::Duration};
+use std::{sync::LazyLock, time::Duration};
 
 use base64::{Engine, engine::general_purpose::STANDARD_NO_PAD};
 use bytes::Bytes;
@@ -239,14 +239,21 @@ fn told(rejection: &Rejection) -> Duration {
     if rejection.is_promised { rejection.retry_after() } else { jittered(rejection.retry_after()) }
 }
 
-/// Clients of gRPC hear of whole milliseconds, and not that they should come back at once.
-fn whole_millis(after: Duration) -> Duration {
-    Duration::from_millis(nanos(after).div_ceil(1_000_000).max(1))
+/// The number of units of so many milliseconds, rounded up: no client hears that it should come back at once.
+const fn rounded_up(delay: Duration, millis: u64) -> u64 {
+    let units = nanos(delay).div_ceil(millis * 1_000_000);
+    if units == 0 { 1 } else { units }
+}
+
+/// Clients of gRPC hear of whole milliseconds.
+const fn whole_millis(after: Duration) -> Duration {
+    Duration::from_millis(rounded_up(after, 1))
 }
 
 /// Numbers up to a minute, so that a rejection needs no memory of its own: seconds, and milliseconds in steps of a tenth.
 static SECONDS: LazyLock<Vec<HeaderValue>> = LazyLock::new(|| multiples(1, 60));
 static MILLIS: LazyLock<Vec<HeaderValue>> = LazyLock::new(|| multiples(STEP, 600));
+const SECOND: u64 = 1_000;
 const STEP: u64 = 100;
 
 fn multiples(step: u64, most: u64) -> Vec<HeaderValue> {
@@ -259,13 +266,11 @@ fn multiple(prepared: &[HeaderValue], count: u64, step: u64) -> HeaderValue {
 }
 
 fn retry_after(delay: Duration) -> HeaderValue {
-    multiple(&SECONDS, whole_seconds(delay), 1)
+    multiple(&SECONDS, rounded_up(delay, SECOND), 1)
 }
 
-/// Rounded up to a tenth of a second.
 fn retry_after_millis(delay: Duration) -> HeaderValue {
-    let steps = delay.as_nanos().div_ceil(u128::from(STEP) * 1_000_000).max(1);
-    multiple(&MILLIS, u64::try_from(steps).unwrap_or(u64::MAX), STEP)
+    multiple(&MILLIS, rounded_up(delay, STEP), STEP)
 }
 
 /// Nothing, where no quota was in the way.
@@ -273,16 +278,11 @@ fn rate_limit_fields(rejection: &Rejection, delay: Duration, headers: &mut Heade
     let Some((name, window)) = rejection.reason().policy() else { return };
     let unit = window.map_or_else(|| r#"qu="concurrent-requests""#.to_owned(), |window| format!("w={window}"));
     let policy = format!(r#""{name}";q={};{unit}"#, rejection.bound());
-    let left = format!(r#""{name}";r=0;t={}"#, whole_seconds(delay));
+    let left = format!(r#""{name}";r=0;t={}"#, rounded_up(delay, SECOND));
     if let (Ok(policy), Ok(left)) = (HeaderValue::try_from(policy), HeaderValue::try_from(left)) {
         headers.insert("ratelimit-policy", policy);
         headers.insert("ratelimit", left);
     }
-}
-
-/// Rounded up, at least one.
-fn whole_seconds(delay: Duration) -> u64 {
-    (delay.as_secs() + u64::from(delay.subsec_nanos() > 0)).max(1)
 }
 
 /// The two problem types are registered by draft-ietf-httpapi-ratelimit-headers. `supplement` follows what the reason says.
@@ -364,20 +364,13 @@ fn any(into: &mut Vec<u8>, name: &str, fields: &[(u8, &[u8])]) {
 }
 
 /// Percent-encoded as the gRPC protocol wants it.
-fn grpc_message(text: String, reason: Reason) -> HeaderValue {
-    if text.bytes().all(|byte| matches!(byte, b' '..=b'$' | b'&'..=b'~')) {
-        return HeaderValue::try_from(text).unwrap_or_else(|_| HeaderValue::from_static(reason.as_str()));
+fn grpc_message(mut text: String, reason: Reason) -> HeaderValue {
+    let is_plain = |byte: &u8| matches!(byte, b' '..=b'$' | b'&'..=b'~');
+    if !text.as_bytes().iter().all(is_plain) {
+        let encode = |byte: u8| if is_plain(&byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
+        text = text.bytes().map(encode).collect();
     }
-    let mut encoded = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        match byte {
-            b' '..=b'$' | b'&'..=b'~' => encoded.push(char::from(byte)),
-            _ => {
-                let _ = write!(encoded, "%{byte:02X}");
-            }
-        }
-    }
-    HeaderValue::try_from(encoded).unwrap_or_else(|_| HeaderValue::from_static(reason.as_str()))
+    HeaderValue::try_from(text).unwrap_or_else(|_| HeaderValue::from_static(reason.as_str()))
 }
 
 #[cfg(test)]
