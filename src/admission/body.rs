@@ -76,27 +76,16 @@ fn alarm(after: Duration) -> Option<Pin<Box<Sleep>>> {
 
 /// What is left to do when a response body ends.
 pub(super) struct Guard {
-    permit: SlotGuard,
+    pub(super) permit: SlotGuard,
     /// How the request went, should its sample be taken only now.
-    outcome: Outcome,
-    learned: Learned,
+    pub(super) outcome: Outcome,
+    pub(super) learned: Learned,
     /// Whether there may be trailers that say more, and what judges them, and reports in them, unless that is the default.
-    trailers: bool,
-    responses: Option<Arc<ForResponses>>,
+    pub(super) has_trailers: bool,
+    pub(super) responses: Option<Arc<ForResponses>>,
 }
 
 impl Guard {
-    #[inline]
-    pub(super) const fn new(
-        permit: SlotGuard,
-        outcome: Outcome,
-        learned: Learned,
-        trailers: bool,
-        responses: Option<Arc<ForResponses>>,
-    ) -> Self {
-        Self { permit, outcome, learned, trailers, responses }
-    }
-
     #[inline]
     fn end(&mut self, trailers: Option<&mut HeaderMap>) {
         if let Some(trailers) = trailers {
@@ -142,7 +131,7 @@ impl Guard {
             reports.add(trailers, Format::Binary);
         }
         let assess = responses.and_then(|responses| responses.assess.as_deref());
-        if self.trailers && judge_trailers(assess, trailers) == Outcome::Overload {
+        if self.has_trailers && judge_trailers(assess, trailers) == Outcome::Overload {
             if self.permit.is_held() && self.permit.is_observed() {
                 self.permit.observe_late_overload();
             }

@@ -137,8 +137,9 @@ impl RequestContext {
             Some(until) => Learned::Until(until),
             None => Learned::AtEnd,
         };
-        let responses = if at_end.has_trailers || at_end.reports { self.responses.take() } else { None };
-        Some(Guard::new(permit, at_end.outcome, learned, at_end.has_trailers, responses))
+        let AtEnd { outcome, has_trailers, reports, .. } = at_end;
+        let responses = if has_trailers || reports { self.responses.take() } else { None };
+        Some(Guard { permit, outcome, learned, has_trailers, responses })
     }
 
     /// Whether nothing was set for this request that says what its response means.

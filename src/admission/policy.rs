@@ -149,11 +149,11 @@ impl Policy {
     }
 
     /// This policy where it says something, else `base`.
-    pub(super) const fn or(self, base: Self) -> Self {
+    pub(super) fn or(self, base: Self) -> Self {
         Self {
-            release_at: if self.release_at.is_some() { self.release_at } else { base.release_at },
-            sample_at: if self.sample_at.is_some() { self.sample_at } else { base.sample_at },
-            abandoned: if self.abandoned.is_some() { self.abandoned } else { base.abandoned },
+            release_at: self.release_at.or(base.release_at),
+            sample_at: self.sample_at.or(base.sample_at),
+            abandoned: self.abandoned.or(base.abandoned),
         }
     }
 }

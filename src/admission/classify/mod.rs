@@ -63,8 +63,6 @@ where
     }
 }
 
-fn _obj_safe(_: &dyn Classify) {}
-
 /// A classifier from a closure that borrows from the request.
 ///
 /// A closure that is not given to this function may only set owned names: the compiler assumes that request and ticket
@@ -177,21 +175,6 @@ impl KeyExtractor {
         (self.set, self.sets_partition) = (set, false);
         self
     }
-
-    fn classify_by<'r>(&self, request: &RequestHead<'r>, ticket: &mut Ticket<'r>) {
-        let key = (self.key)(request).filter(|key| !key.is_empty());
-        match (key, &self.map) {
-            (Some(key), None) => (self.set)(ticket, key),
-            (Some(key), Some(map)) if map.contains_key(&*key) => {
-                (self.set)(ticket, Cow::Owned(map[&*key].clone()));
-            }
-            _ => {
-                if let Some(next) = &self.next {
-                    next.classify_by(request, ticket);
-                }
-            }
-        }
-    }
 }
 
 /// All classifiers, one after the other.
@@ -211,7 +194,16 @@ classify_all!(A 0, B 1, C 2, D 3);
 
 impl Classify for KeyExtractor {
     fn classify<'r>(&self, request: &RequestHead<'r>, ticket: &mut Ticket<'r>) {
-        self.classify_by(request, ticket);
+        let key = (self.key)(request).filter(|key| !key.is_empty());
+        let name = match &self.map {
+            None => key,
+            Some(map) => key.and_then(|key| map.get(&*key)).cloned().map(Cow::Owned),
+        };
+        if let Some(name) = name {
+            (self.set)(ticket, name);
+        } else if let Some(next) = &self.next {
+            next.classify(request, ticket);
+        }
     }
 
     fn partition_header(&self) -> Option<&HeaderName> {
