@@ -131,7 +131,7 @@ use tower_admission_store as store;
 #[doc(inline)]
 pub use crate::{
     adaptive::AdaptiveConcurrencyLayer,
-    admission::{AdmissionLayer, AdmissionService, ServiceBuilderExt},
+    admission::{AdmissionLayer, AdmissionService},
     config::{Cap, ClassLimits, Labels, Rate, Rules, Share, percent},
     engine::{
         BuildError, Criticality, Outcome, Problem, Reason, Timestamp, UnknownWord,

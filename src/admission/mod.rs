@@ -7,7 +7,6 @@
 
 mod assess;
 mod body;
-mod builder_ext;
 mod classify;
 mod context;
 mod detach;
@@ -23,7 +22,6 @@ mod service;
 
 pub use assess::{Assess, ByStatus, ResponseHead};
 pub use body::{AdmissionBody, BodyData};
-pub use builder_ext::ServiceBuilderExt;
 #[cfg(feature = "axum")]
 pub use classify::by_matched_path;
 #[cfg(feature = "introspect")]

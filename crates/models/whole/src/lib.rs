@@ -17,7 +17,7 @@ pub mod std_here;
 pub mod tokio_here;
 
 pub use crate::{
-    admission::{AdmissionLayer, AdmissionService, ServiceBuilderExt},
+    admission::{AdmissionLayer, AdmissionService},
     config::{Cap, ClassLimits, Labels, Rate, Rules, Share, percent},
     engine::{
         BuildError, Criticality, Outcome, Problem, Reason, Timestamp,
