@@ -177,8 +177,7 @@ pub mod configuration {
 /// The layer around services that are not HTTP, made by [`AdmissionLayer::generic`].
 pub mod generic {
     pub use crate::admission::{
-        AdmissionError, AssessResult, ClassifyRequest, DefaultPartition, GenericFuture, GenericProtocol, OkIsSuccess,
-        classify_request_fn,
+        AdmissionError, AssessResult, ClassifyRequest, GenericFuture, GenericProtocol, classify_request_fn,
     };
 }
 

@@ -25,9 +25,10 @@ use crate::{
 
 /// The protocol of services that are not HTTP. See [`AdmissionLayer::generic`].
 ///
-/// The slot is held, and the round-trip time measured, until the response future is ready.
+/// The slot is held, and the round-trip time measured, until the response future is ready. `C` is the classifier and `A` the judge:
+/// `()` unless set.
 #[derive(Clone, Debug)]
-pub struct GenericProtocol<C = DefaultPartition, A = OkIsSuccess> {
+pub struct GenericProtocol<C = (), A = ()> {
     admission: Admission,
     classify: C,
     assess: A,
@@ -37,7 +38,7 @@ pub struct GenericProtocol<C = DefaultPartition, A = OkIsSuccess> {
 
 impl GenericProtocol {
     pub(super) const fn new(admission: Admission) -> Self {
-        Self { admission, classify: DefaultPartition(()), assess: OkIsSuccess(()), goes_on: None }
+        Self { admission, classify: (), assess: (), goes_on: None }
     }
 }
 
@@ -106,19 +107,13 @@ where
 }
 
 /// Puts all requests into the default partition.
-#[derive(Clone, Debug)]
-pub struct DefaultPartition(());
-
-impl<Req> ClassifyRequest<Req> for DefaultPartition {
+impl<Req> ClassifyRequest<Req> for () {
     fn classify<'r>(&self, _: &'r Req, _: &mut Ticket<'r>) {}
 }
 
 /// Counts responses as successes and errors as cancelled requests: a slow error is evidence of load, a fast one is
 /// none.
-#[derive(Clone, Debug)]
-pub struct OkIsSuccess(());
-
-impl<Res, Err> AssessResult<Res, Err> for OkIsSuccess {
+impl<Res, Err> AssessResult<Res, Err> for () {
     fn assess(&self, result: Result<&Res, &Err>) -> Outcome {
         if result.is_ok() { Outcome::Success } else { Outcome::Cancelled }
     }
@@ -162,7 +157,7 @@ where
         self.replace(classify, assess)
     }
 
-    /// Sets what a result means for the limit: [`OkIsSuccess`] unless set.
+    /// Sets what a result means for the limit: a response is a success and an error is cancelled unless set.
     #[must_use]
     pub fn assess<B>(self, assess: B) -> AdmissionLayer<GenericProtocol<C, B>> {
         let classify = self.protocol.classify.clone();

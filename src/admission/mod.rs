@@ -33,10 +33,7 @@ pub use classify::{
 pub use context::Grant;
 pub use detach::{Detached, DetachedFuture, DetachedLayer};
 pub use future::ResponseFuture;
-pub use generic::{
-    AdmissionError, AssessResult, ClassifyRequest, DefaultPartition, GenericFuture, GenericProtocol, OkIsSuccess,
-    classify_request_fn,
-};
+pub use generic::{AdmissionError, AssessResult, ClassifyRequest, GenericFuture, GenericProtocol, classify_request_fn};
 pub use head::RequestHead;
 pub use layer::AdmissionLayer;
 pub use policy::{Abandoned, Deadline, Policy, ReleaseAt, SampleAt};
