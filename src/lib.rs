@@ -213,8 +213,8 @@ pub mod journal {
 pub mod limit {
     #[doc(inline)]
     pub use crate::engine::limit::{
-        Aggregate, Aimd, Fixed, Gradient, Gradient2, Limit, LimitAlgorithm, LimitInputs, LimitState, Phase, QueueSize,
-        Reference, Sample, TwoPoint, Vegas, Windowed,
+        Aimd, Fixed, Gradient, Gradient2, Limit, LimitAlgorithm, LimitInputs, LimitState, Phase, QueueSize, Reference,
+        Sample, TwoPoint, Vegas, Windowed,
     };
 }
 

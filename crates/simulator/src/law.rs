@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tower_admission::limit::{Aggregate, Aimd, Fixed, Gradient, Gradient2, Limit, TwoPoint, Vegas, Windowed};
+use tower_admission::limit::{Aimd, Fixed, Gradient, Gradient2, Limit, TwoPoint, Vegas, Windowed};
 
 use super::node::{Node, with};
 
@@ -62,7 +62,7 @@ fn vegas(node: &Node<'_>) -> Vegas {
 }
 
 fn windowed<L: tower_admission::limit::LimitAlgorithm>(node: &Node<'_>, law: Windowed<L>) -> Windowed<L> {
-    let law = with(law, node.number("percentile", 0.0..=100.0).map(Aggregate::Percentile), Windowed::aggregate);
+    let law = with(law, node.number("percentile", 0.0..=100.0), Windowed::percentile);
     let law = with(law, node.duration("min_time"), Windowed::min_time);
     let samples = node.count("min_samples", 1..=1_000_000).and_then(|it| u32::try_from(it).ok());
     let law = with(law, samples, Windowed::min_samples);

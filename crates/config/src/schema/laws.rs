@@ -9,9 +9,7 @@ use crate::{
     declare::settings,
     load::value::{Value, word},
 };
-use tower_admission_engine::limit::{
-    Aggregate, Aimd, Gradient, Gradient2, Limit, QueueSize, TwoPoint, Vegas, Windowed,
-};
+use tower_admission_engine::limit::{Aimd, Gradient, Gradient2, Limit, QueueSize, TwoPoint, Vegas, Windowed};
 
 settings! {
     /// A limit that is always the same.
@@ -144,7 +142,7 @@ impl AimdConfig {
         if self.per_sample {
             return Limit::per_sample(law);
         }
-        let windowed = Windowed::new(law).aggregate(self.percentile.map_or(Aggregate::Mean, Aggregate::Percentile));
+        let windowed = self.percentile.into_iter().fold(Windowed::new(law), Windowed::percentile);
         let windowed = windowed.min_time(self.min_time).min_samples(self.min_samples).max_time(self.max_time);
         windowed.overload_percent(self.overload_percent).into()
     }

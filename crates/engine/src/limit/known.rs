@@ -2,7 +2,7 @@
 
 use std::any::Any;
 
-use super::{Aggregate, Aimd, Fixed, Number, TwoPoint, Windowed};
+use super::{Aimd, Fixed, Number, TwoPoint, Windowed};
 
 /// A law that can be written down, in the words of the simulator.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,15 +27,5 @@ impl Known {
             ("windowed-aimd", fields)
         };
         Some(Self { kind, fields })
-    }
-}
-
-impl Aggregate {
-    /// As the simulator has it: none for the mean.
-    pub(super) const fn percentile(self) -> Option<f64> {
-        match self {
-            Self::Mean => None,
-            Self::Percentile(percentile) => Some(percentile),
-        }
     }
 }

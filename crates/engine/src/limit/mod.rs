@@ -63,7 +63,7 @@ pub(crate) use known::Known;
 pub use state::{LimitState, Phase, Reference};
 pub use two_point::TwoPoint;
 pub use vegas::Vegas;
-pub use windowed::{Aggregate, Windowed};
+pub use windowed::Windowed;
 
 #[cfg(any(test, kani))]
 pub(crate) use netflix_window_tests::NetflixWindow;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{LimitAlgorithm, LimitInputs, LimitState, Sample, windowed::Aggregate};
+use super::{LimitAlgorithm, LimitInputs, LimitState, Sample};
 use crate::{Outcome, Problem, Timestamp, nanos};
 
 /// The window of Netflix's concurrency-limits before another law, sample for sample.
@@ -15,7 +15,7 @@ use crate::{Outcome, Problem, Timestamp, nanos};
 #[derive(Debug)]
 pub(crate) struct NetflixWindow<L> {
     law: L,
-    aggregate: Aggregate,
+    percentile: Option<f64>,
     capacity: usize,
     min_time: u64,
     max_time: u64,
@@ -40,7 +40,7 @@ impl<L: LimitAlgorithm> NetflixWindow<L> {
     pub(crate) fn new(law: L) -> Self {
         Self {
             law,
-            aggregate: Aggregate::Mean,
+            percentile: None,
             capacity: 0,
             min_time: 1_000_000_000,
             max_time: 1_000_000_000,
@@ -68,7 +68,7 @@ impl<L: LimitAlgorithm> NetflixWindow<L> {
     /// Hands on a percentile of the first `capacity` samples of a window instead of the mean.
     #[must_use]
     pub(crate) fn percentile(mut self, percentile: f64, capacity: usize) -> Self {
-        self.aggregate = Aggregate::Percentile(percentile);
+        self.percentile = Some(percentile);
         self.capacity = capacity;
         self.window = Window::new(capacity);
         self
@@ -91,8 +91,8 @@ impl Window {
         *self = Self { values, ..Self::new(0) };
     }
 
-    fn add(&mut self, rtt: u64, in_flight: usize, dropped: bool, how: Aggregate, capacity: usize) {
-        if matches!(how, Aggregate::Percentile(_)) {
+    fn add(&mut self, rtt: u64, in_flight: usize, dropped: bool, percentile: Option<f64>, capacity: usize) {
+        if percentile.is_some() {
             // Once full, the original counts nothing more, not even drops.
             if self.values.len() >= capacity {
                 return;
@@ -112,10 +112,10 @@ impl Window {
         clippy::cast_sign_loss,
         reason = "conformance asks for exactly this arithmetic"
     )]
-    fn tracked(&mut self, how: Aggregate) -> u64 {
-        match how {
-            Aggregate::Mean => self.sum / u64::from(self.count.max(1)),
-            Aggregate::Percentile(percentile) => {
+    fn tracked(&mut self, percentile: Option<f64>) -> u64 {
+        match percentile {
+            None => self.sum / u64::from(self.count.max(1)),
+            Some(percentile) => {
                 self.values.sort_unstable();
                 // Java's Math.round: halves go up.
                 let rank = (self.values.len() as f64 * percentile / 100.0 + 0.5).floor() as usize;
@@ -149,13 +149,13 @@ impl<L: LimitAlgorithm> LimitAlgorithm for NetflixWindow<L> {
         }
         let end = sample.start.as_nanos().saturating_add(rtt);
         let dropped = sample.outcome == Outcome::Overload;
-        self.window.add(rtt, sample.in_flight, dropped, self.aggregate, self.capacity);
+        self.window.add(rtt, sample.in_flight, dropped, self.percentile, self.capacity);
         if end <= self.next {
             return;
         }
         self.next = end.saturating_add(self.window.min_rtt.saturating_mul(2).max(self.min_time).min(self.max_time));
         if self.window.count >= self.samples {
-            let rtt = Duration::from_nanos(self.window.tracked(self.aggregate));
+            let rtt = Duration::from_nanos(self.window.tracked(self.percentile));
             let outcome = if self.window.dropped { Outcome::Overload } else { Outcome::Success };
             let sample = Sample {
                 rtt: Some(rtt),
@@ -175,7 +175,7 @@ impl<L: LimitAlgorithm> LimitAlgorithm for NetflixWindow<L> {
         if self.max_time < self.min_time {
             problems.push(Problem::new("window.time", "found max shorter than min, allowed is min <= max"));
         }
-        if let Aggregate::Percentile(percentile) = self.aggregate
+        if let Some(percentile) = self.percentile
             && !(percentile > 0.0 && percentile <= 100.0 && self.capacity > 0)
         {
             problems.push(Problem::new(

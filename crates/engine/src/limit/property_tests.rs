@@ -4,9 +4,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use super::{
-    Aggregate, Aimd, Fixed, Gradient, Gradient2, LimitAlgorithm, NetflixWindow, Sample, TwoPoint, Vegas, Windowed,
-};
+use super::{Aimd, Fixed, Gradient, Gradient2, LimitAlgorithm, NetflixWindow, Sample, TwoPoint, Vegas, Windowed};
 use crate::{Outcome, Timestamp};
 
 /// Laws that add one per window can't come further than this in 60 windows.
@@ -20,7 +18,7 @@ fn laws() -> Vec<Box<dyn LimitAlgorithm>> {
         Box::new(aimd()),
         Box::new(aimd().stabilizing(true)),
         Box::new(Windowed::new(aimd())),
-        Box::new(Windowed::new(aimd()).aggregate(Aggregate::Percentile(90.0))),
+        Box::new(Windowed::new(aimd()).percentile(90.0)),
         Box::new(NetflixWindow::new(aimd())),
         Box::new(NetflixWindow::new(aimd()).percentile(90.0, 50)),
         Box::new(Vegas::new().max(MAX)),

@@ -5,16 +5,6 @@ use std::{num::NonZeroU32, time::Duration};
 use super::{LimitAlgorithm, LimitInputs, LimitState, Number, Sample};
 use crate::{Outcome, Problem, Timestamp, nanos, short};
 
-/// How the round-trip times of a window become one.
-#[derive(Clone, Copy, Debug, PartialEq)]
-#[non_exhaustive]
-pub enum Aggregate {
-    /// Their arithmetic mean.
-    Mean,
-    /// The given percentile, more than 0 and at most 100, of at most 1,024 of them spread evenly over the window.
-    Percentile(f64),
-}
-
 /// A window with this many samples knows its mean to a few per cent, and is no worse off with one in eight of the further ones.
 const ENOUGH: u32 = 128;
 const ONE_IN_EIGHT: NonZeroU32 = NonZeroU32::new(8).unwrap();
@@ -32,7 +22,8 @@ const ONE_IN_EIGHT: NonZeroU32 = NonZeroU32::new(8).unwrap();
 #[derive(Debug)]
 pub struct Windowed<L> {
     law: L,
-    aggregate: Aggregate,
+    /// Of the round-trip times; `None` for their mean.
+    percentile: Option<f64>,
     min_time: Duration,
     min_samples: u32,
     max_time: Duration,
@@ -64,21 +55,22 @@ impl<L: LimitAlgorithm> Windowed<L> {
     pub fn new(law: L) -> Self {
         Self {
             law,
-            aggregate: Aggregate::Mean,
+            percentile: None,
             min_time: Duration::from_secs(1),
             min_samples: 10,
             max_time: Duration::from_secs(10),
             overload_percent: 5.0,
             epoch: Timestamp::ZERO,
-            window: Window::new(Aggregate::Mean),
+            window: Window::new(false),
         }
     }
 
-    /// How the round-trip times of a window become one: their mean unless set.
+    /// The round-trip time that a window hands on: the given percentile, more than 0 and at most 100, of at most 1,024 of its
+    /// times, spread evenly over it. The arithmetic mean of all unless set.
     #[must_use]
-    pub fn aggregate(mut self, aggregate: Aggregate) -> Self {
-        self.aggregate = aggregate;
-        self.window = Window::new(aggregate);
+    pub fn percentile(mut self, percentile: f64) -> Self {
+        self.percentile = Some(percentile);
+        self.window = Window::new(true);
         self
     }
 
@@ -96,7 +88,7 @@ impl<L: LimitAlgorithm> Windowed<L> {
     }
 
     fn close(&mut self, now: Timestamp) {
-        let sample = self.window.aggregate(self.aggregate, self.overload_percent, now);
+        let sample = self.window.aggregate(self.percentile, self.overload_percent, now);
         self.window.clear();
         let Some(sample) = sample else { return };
         let before = self.law.limit();
@@ -113,7 +105,7 @@ impl<L> Windowed<L> {
     }
 
     pub(super) fn window_parameters(&self) -> Vec<(&'static str, Number)> {
-        let percentile = self.aggregate.percentile().map(|it| ("percentile", Number::Real(it)));
+        let percentile = self.percentile.map(|it| ("percentile", Number::Real(it)));
         let time = |it| Number::Nanos(nanos(it));
         let others = [
             ("min_time", time(self.min_time)),
@@ -137,7 +129,7 @@ impl<L: LimitAlgorithm> LimitAlgorithm for Windowed<L> {
     /// As few as the law allows for. And no more than one in eight, or in what the settings ask for, once the mean of the window
     /// is known; after an overload each again, since what comes next decides.
     fn time_one_in(&self, asked: Option<NonZeroU32>) -> NonZeroU32 {
-        let is_known = self.aggregate == Aggregate::Mean && self.window.timed() >= ENOUGH && self.window.overloads == 0;
+        let is_known = self.percentile.is_none() && self.window.timed() >= ENOUGH && self.window.overloads == 0;
         let enough =
             if is_known { asked.map_or(ONE_IN_EIGHT, |asked| asked.min(ONE_IN_EIGHT)) } else { NonZeroU32::MIN };
         self.law.time_one_in(asked).max(enough)
@@ -193,7 +185,7 @@ impl<L: LimitAlgorithm> LimitAlgorithm for Windowed<L> {
     fn problems(&self) -> Vec<Problem> {
         const PART: &str = "more than 0 and at most 100";
         let is_part = |percent: f64| percent > 0.0 && percent <= 100.0;
-        let percentile = self.aggregate.percentile().unwrap_or(100.0);
+        let percentile = self.percentile.unwrap_or(100.0);
         let is_long = self.max_time >= self.min_time && !self.max_time.is_zero();
         let (longest, overloads) = (format!("{:?}", self.max_time), short(self.overload_percent));
         let least = format_args!("min_time ({:?}) or longer, and more than 0", self.min_time);
@@ -208,8 +200,8 @@ impl<L: LimitAlgorithm> LimitAlgorithm for Windowed<L> {
 }
 
 impl Window {
-    fn new(aggregate: Aggregate) -> Self {
-        let keep = matches!(aggregate, Aggregate::Percentile(_));
+    /// `keeps`: the values are needed, not their sum alone.
+    fn new(keeps: bool) -> Self {
         Self {
             opened: Timestamp::ZERO,
             start: Timestamp::NEVER,
@@ -221,14 +213,14 @@ impl Window {
             untimed: 0,
             total_nanos: 0,
             total_weight: 0,
-            values: Thinned::new(if keep { 1_024 } else { 0 }),
+            values: Thinned::new(if keeps { 1_024 } else { 0 }),
         }
     }
 
     fn clear(&mut self) {
         self.values.clear();
         let values = std::mem::take(&mut self.values);
-        *self = Self { values, ..Self::new(Aggregate::Mean) };
+        *self = Self { values, ..Self::new(false) };
     }
 
     const fn samples(&self) -> u32 {
@@ -279,13 +271,13 @@ impl Window {
         self.values.push(rtt);
     }
 
-    fn aggregate(&mut self, how: Aggregate, overload_percent: f64, end: Timestamp) -> Option<Sample> {
+    fn aggregate(&mut self, percentile: Option<f64>, overload_percent: f64, end: Timestamp) -> Option<Sample> {
         if self.samples() == 0 {
             return None;
         }
-        let rtt = match how {
-            Aggregate::Mean => self.mean(),
-            Aggregate::Percentile(percentile) => self.values.percentile(percentile),
+        let rtt = match percentile {
+            None => self.mean(),
+            Some(percentile) => self.values.percentile(percentile),
         };
         let weight = self.samples().saturating_add(self.untimed);
         let overloaded = f64::from(self.overloads) * 100.0 >= f64::from(weight) * overload_percent;

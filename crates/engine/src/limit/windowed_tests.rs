@@ -104,7 +104,7 @@ fn a_window_asks_for_one_in_eight_once_its_mean_is_known() {
     assert_eq!(one_in(&law, 0), 1, "after an overload");
     feed(&mut law, 2_001, 10, Outcome::Success);
     assert_eq!(one_in(&law, 0), 1, "a new window");
-    let mut by_percentile = Windowed::new(Aimd::new(Duration::from_millis(100))).aggregate(Aggregate::Percentile(90.0));
+    let mut by_percentile = Windowed::new(Aimd::new(Duration::from_millis(100))).percentile(90.0);
     (0..500).for_each(|request| {
         feed(&mut by_percentile, 1_000 + request, 10, Outcome::Success);
     });

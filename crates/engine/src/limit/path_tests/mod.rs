@@ -19,9 +19,7 @@ use std::{fmt::Write as _, time::Duration};
 
 pub(super) use self::server::Random;
 
-use super::{
-    Aggregate, Aimd, Gradient, Gradient2, LimitAlgorithm, NetflixWindow, QueueSize, TwoPoint, Vegas, Windowed,
-};
+use super::{Aimd, Gradient, Gradient2, LimitAlgorithm, NetflixWindow, QueueSize, TwoPoint, Vegas, Windowed};
 use crate::kept_tests::assert_kept;
 
 fn keep(file: &str, text: &str) {
@@ -86,7 +84,7 @@ fn gradient2_takes_the_path_that_is_kept() {
 fn aimd_takes_the_path_that_is_kept() {
     assert_path("aimd.txt", || aimd().stabilizing(true));
     assert_path("aimd_windowed.txt", || Windowed::new(aimd()));
-    let percentile = || Windowed::new(aimd().initial(60)).aggregate(Aggregate::Percentile(90.0)).min_samples(40);
+    let percentile = || Windowed::new(aimd().initial(60)).percentile(90.0).min_samples(40);
     assert_path("aimd_percentile.txt", percentile);
 }
 

@@ -5,9 +5,7 @@ use std::{fmt::Write as _, time::Duration};
 use super::{aimd, keep};
 use crate::{
     Outcome, Timestamp,
-    limit::{
-        Aggregate, Aimd, Fixed, Gradient, Gradient2, LimitAlgorithm, NetflixWindow, Sample, TwoPoint, Vegas, Windowed,
-    },
+    limit::{Aimd, Fixed, Gradient, Gradient2, LimitAlgorithm, NetflixWindow, Sample, TwoPoint, Vegas, Windowed},
 };
 
 fn laws() -> Vec<(&'static str, Box<dyn LimitAlgorithm>)> {
@@ -109,8 +107,8 @@ fn wrong() -> Vec<Box<dyn LimitAlgorithm>> {
         Box::new(Aimd::new(Duration::ZERO)),
         Box::new(aimd().backoff(0.49)),
         Box::new(aimd().backoff(1.0)),
-        Box::new(windowed().aggregate(Aggregate::Percentile(0.0))),
-        Box::new(windowed().aggregate(Aggregate::Percentile(100.1))),
+        Box::new(windowed().percentile(0.0)),
+        Box::new(windowed().percentile(100.1)),
         Box::new(windowed().min_samples(0)),
         Box::new(windowed().min_time(second * 2).max_time(second)),
         Box::new(windowed().min_time(Duration::ZERO).max_time(Duration::ZERO)),
@@ -135,7 +133,7 @@ fn right() -> Vec<Box<dyn LimitAlgorithm>> {
         Box::new(Gradient::new().pinned(9).max(9).percentile(100.0).buffer(0.0).probe(second, 1)),
         Box::new(Gradient2::new().min(1).max(1).smoothing(1.0).tolerance(1.0).long_window(1)),
         Box::new(Aimd::new(Duration::from_nanos(1)).backoff(0.5)),
-        Box::new(windowed().aggregate(Aggregate::Percentile(100.0)).min_samples(1).overload_percent(100.0)),
+        Box::new(windowed().percentile(100.0).min_samples(1).overload_percent(100.0)),
         Box::new(windowed().min_time(second).max_time(second)),
         Box::new(NetflixWindow::new(aimd()).time(second, second).percentile(100.0, 1)),
     ]
