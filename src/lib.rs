@@ -197,8 +197,8 @@ pub mod generic {
 #[cfg(feature = "introspect")]
 pub mod introspection {
     pub use crate::introspect::wire::{
-        CaptureStatus, EntryKind, HistoryFrame, HistoryPage, HistoryRejection, HistoryRow, Identity, JournalPage,
-        Label, LabelPage, LabelSort, Overview, Partition, PartitionSection, Partitions, Readiness, Section, WaiterPage,
+        CaptureStatus, HistoryFrame, HistoryPage, HistoryRejection, HistoryRow, Identity, JournalPage, Label,
+        LabelPage, Overview, Partition, PartitionSection, Partitions, Readiness, Section, WaiterPage,
     };
     pub use crate::introspect::{Introspection, IntrospectionFuture};
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use tower_admission::{
-    introspection::{Label, LabelPage, LabelSort},
+    introspection::{Label, LabelPage},
     snapshot::{LabelSnapshot, LabelStatus, RuleSnapshot},
 };
 
@@ -29,7 +29,7 @@ pub(crate) fn run(args: &ListArgs) -> Result<End, Failure> {
         }
     }
     let (mut page, mut labels) = block_on(all(&client, &filters))?;
-    if args.sort != LabelSort::Label.as_str() {
+    if args.sort != "label" {
         let mut sorted: Vec<_> = page.labels.into_iter().zip(labels).collect();
         // Stable, and the server sorts by name.
         sorted.sort_by(|(a, _), (b, _)| rank(b, &args.sort).total_cmp(&rank(a, &args.sort)));

@@ -16,7 +16,7 @@ use std::{
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode};
 use http_body::Body;
 
-pub(super) use self::query::{HistoryQuery, JournalQuery, LabelQuery, WaiterQuery};
+pub(super) use self::query::{HistoryQuery, JournalQuery, LabelQuery, LabelSort, WaiterQuery};
 pub use self::upload::IntrospectionFuture;
 use self::{
     guard::{Guard, Token},

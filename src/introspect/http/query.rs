@@ -7,7 +7,6 @@ use crate::{
     Reason,
     admission::percent_decoded,
     engine::{DecisionEntry, DecisionKind, JournalEntry, JournalEvent, LabelStatus, SampledName, Wanted},
-    introspect::wire::{EntryKind, LabelSort},
 };
 
 /// Labels on a page: unless asked for, and at most.
@@ -92,11 +91,8 @@ impl JournalQuery {
                 "since" => this.since = Some(number(&key, &value, 0, u64::MAX)?),
                 "limit" => this.limit = number(&key, &value, 1, MOST)?,
                 "kind" => {
-                    let kinds = EntryKind::ALL.map(|kind| (kind.as_str(), kind));
-                    this.wanted = match word(&key, &value, &kinds)? {
-                        EntryKind::Decision => Wanted::Decisions,
-                        EntryKind::Change => Wanted::Changes,
-                    };
+                    let kinds = [("decision", Wanted::Decisions), ("change", Wanted::Changes)];
+                    this.wanted = word(&key, &value, &kinds)?;
                 }
                 // Nothing chosen is no filter: that is what an HTML form sends.
                 "partition" | "namespace" | "label" | "rule" | "reason" | "decision" if value.is_empty() => {}
@@ -221,6 +217,34 @@ impl WaiterQuery {
     }
 }
 
+/// What labels are sorted by. Labels that are equal in it are sorted by name.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(in crate::introspect) enum LabelSort {
+    Label,
+    Status,
+    Leased,
+    Ready,
+    OldestWait,
+    Admitted,
+    Rejected,
+    /// By rejections per second over the last five to ten seconds.
+    RejectedPerSecond,
+    /// By requests that are refused or whose callers leave, per second, and those that wait.
+    Harm,
+}
+
+const SORTS: [(&str, LabelSort); 9] = [
+    ("label", LabelSort::Label),
+    ("status", LabelSort::Status),
+    ("leased", LabelSort::Leased),
+    ("ready", LabelSort::Ready),
+    ("oldest_wait", LabelSort::OldestWait),
+    ("admitted", LabelSort::Admitted),
+    ("rejected", LabelSort::Rejected),
+    ("rejected_per_second", LabelSort::RejectedPerSecond),
+    ("harm", LabelSort::Harm),
+];
+
 const ORDERS: [(&str, bool); 2] = [("asc", false), ("desc", true)];
 
 impl LabelQuery {
@@ -248,7 +272,7 @@ impl LabelQuery {
                     let statuses = LabelStatus::ALL.map(|status| (status.as_str(), status));
                     this.status = Some(word(&key, &value, &statuses)?);
                 }
-                "sort" => this.sort = word(&key, &value, &LabelSort::ALL.map(|sort| (sort.as_str(), sort)))?,
+                "sort" => this.sort = word(&key, &value, &SORTS)?,
                 "order" => this.descending = word(&key, &value, &ORDERS)?,
                 _ => return Err(unknown(&key)),
             }

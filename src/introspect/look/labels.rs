@@ -5,8 +5,8 @@ use std::{cmp::Ordering, collections::BTreeMap};
 use crate::{
     engine::{Foremost, LabelRow, LabelSnapshot, LabelStatus, Subject, normal},
     introspect::{
-        http::LabelQuery,
-        wire::{Label, LabelPage, LabelSort, Partition, Section, class_name},
+        http::{LabelQuery, LabelSort},
+        wire::{Label, LabelPage, Partition, Section, class_name},
     },
     runtime::Admission,
 };

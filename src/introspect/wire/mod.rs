@@ -9,7 +9,6 @@ mod journal;
 mod labels;
 mod overview;
 mod section;
-mod words;
 
 pub(super) use self::section::class_name;
 pub use self::{
@@ -19,5 +18,4 @@ pub use self::{
     labels::{Label, LabelPage, WaiterPage},
     overview::{Identity, Overview, Partition, PartitionSection, Partitions, Readiness},
     section::Section,
-    words::{EntryKind, LabelSort},
 };

@@ -5,9 +5,8 @@ mod values;
 use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, Parser, Subcommand};
-use tower_admission::introspection::LabelSort;
 
-use self::values::{decisions, interval, kinds, last_hour, positive, reasons, sorts, statuses, time, times};
+use self::values::{KINDS, SORTS, decisions, interval, last_hour, measures, positive, reasons, statuses, time, times};
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -113,7 +112,7 @@ pub(crate) struct ListArgs {
     #[arg(long)]
     pub(crate) json: bool,
     /// Order of the labels: by name with `label`, else the largest first
-    #[arg(long, default_value = LabelSort::Harm.as_str(), value_parser = sorts(true))]
+    #[arg(long, default_value = "harm", value_parser = SORTS)]
     pub(crate) sort: String,
     /// Exits with 1 unless all of these labels accept
     #[arg(long)]
@@ -152,7 +151,7 @@ pub(crate) struct WatchArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) count: Option<u64>,
     /// Order of the labels
-    #[arg(long, default_value = LabelSort::Harm.as_str(), value_parser = sorts(false))]
+    #[arg(long, default_value = "harm", value_parser = measures())]
     pub(crate) sort: String,
     /// A line of JSON per update, also on a terminal
     #[arg(long)]
@@ -167,7 +166,7 @@ pub(crate) struct JournalArgs {
     #[arg(long, short = 'n', default_value_t = 30, value_name = "N")]
     pub(crate) limit: usize,
     /// Only entries of this kind
-    #[arg(long, value_parser = kinds())]
+    #[arg(long, value_parser = KINDS)]
     pub(crate) kind: Option<String>,
     /// Only decisions about requests of this partition
     #[arg(long)]

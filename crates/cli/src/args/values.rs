@@ -3,29 +3,24 @@
 use std::time::Duration;
 
 use clap::builder::PossibleValuesParser;
-use tower_admission::{
-    Reason,
-    configuration::parse_time,
-    introspection::{EntryKind, LabelSort},
-    journal::DecisionKind,
-    snapshot::LabelStatus,
-};
+use tower_admission::{Reason, configuration::parse_time, journal::DecisionKind, snapshot::LabelStatus};
 
 /// How a label fares.
 pub(super) fn statuses() -> PossibleValuesParser {
     LabelStatus::ALL.map(LabelStatus::as_str).into()
 }
 
-/// What labels are sorted by.
-pub(super) fn sorts(by_name: bool) -> PossibleValuesParser {
-    let sorts = LabelSort::ALL.into_iter().filter(|sort| by_name || *sort != LabelSort::Label);
-    sorts.map(LabelSort::as_str).collect::<Vec<_>>().into()
+/// What labels are sorted by: the largest first, but for names.
+pub(super) const SORTS: [&str; 9] =
+    ["label", "status", "leased", "ready", "oldest_wait", "admitted", "rejected", "rejected_per_second", "harm"];
+
+/// The same for what has to be measured.
+pub(super) fn measures() -> PossibleValuesParser {
+    SORTS[1..].iter().copied().into()
 }
 
 /// What an entry of the journal is about: a request, or the handle.
-pub(super) fn kinds() -> PossibleValuesParser {
-    EntryKind::ALL.map(EntryKind::as_str).into()
-}
+pub(super) const KINDS: [&str; 2] = ["decision", "change"];
 
 pub(super) fn reasons() -> PossibleValuesParser {
     Reason::ALL.map(Reason::as_str).into()
