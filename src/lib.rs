@@ -146,7 +146,7 @@ pub use crate::{
 /// The inputs of a handle, recorded so that they can be replayed.
 #[cfg(feature = "capture")]
 pub mod capture {
-    pub use crate::runtime::{Capture, CaptureError, CaptureState, CapturedLines, Recording, RollingCapture};
+    pub use crate::runtime::{Capture, CaptureError, CaptureStatus, CapturedLines, Recording, RollingCapture};
 }
 
 /// Which partition, label and class a request belongs to: classifiers for HTTP and gRPC.
@@ -197,10 +197,11 @@ pub mod generic {
 #[cfg(feature = "introspect")]
 pub mod introspection {
     pub use crate::introspect::wire::{
-        CaptureStatus, HistoryFrame, HistoryPage, HistoryRejection, HistoryRow, Identity, JournalPage, Label,
-        LabelPage, Overview, Partition, PartitionSection, Partitions, Readiness, Section, WaiterPage,
+        HistoryFrame, HistoryPage, HistoryRejection, HistoryRow, Identity, JournalPage, Label, LabelPage, Overview,
+        Partition, PartitionSection, Partitions, Readiness, Section, WaiterPage,
     };
     pub use crate::introspect::{Introspection, IntrospectionFuture};
+    pub use crate::runtime::CaptureStatus;
 }
 
 /// The last decisions and changes with their reasons, as [`Admission::journal`] returns them.

@@ -4,6 +4,8 @@ mod admit;
 mod background;
 #[cfg(feature = "capture")]
 mod capture;
+#[cfg(any(feature = "capture", feature = "introspect"))]
+mod capture_status;
 #[cfg(all(test, feature = "processor-clock"))]
 mod clock_tests;
 mod core;
@@ -26,7 +28,9 @@ pub(crate) use self::admit::{AsShared, Entry, SlotGuard, Waiting};
 #[cfg(feature = "introspect")]
 pub(crate) use self::background::{Frame, HistoryView, Row};
 #[cfg(feature = "capture")]
-pub use self::capture::{Capture, CaptureError, CaptureState, CapturedLines, Recording, RollingCapture};
+pub use self::capture::{Capture, CaptureError, CapturedLines, Recording, RollingCapture};
+#[cfg(any(feature = "capture", feature = "introspect"))]
+pub use self::capture_status::CaptureStatus;
 #[cfg(feature = "config")]
 pub use self::operate::Watch;
 pub use self::operate::{AdmissionBuilder, DrainMode, WorkerReport};

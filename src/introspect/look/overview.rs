@@ -25,7 +25,7 @@ pub(in crate::introspect) fn overview(admission: &Admission, query: &LabelQuery)
             partitions,
             labels,
             #[cfg(feature = "capture")]
-            capture: admission.rolling_capture().map(Into::into),
+            capture: admission.rolling_capture(),
             #[cfg(not(feature = "capture"))]
             capture: None,
             snapshot,

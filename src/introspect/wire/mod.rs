@@ -3,7 +3,6 @@
 //! Names of the fields are those of `GET /admission/openapi.json`. A field that a client can do without has a default, so that the
 //! answers of other versions are read as well.
 
-mod capture;
 mod history;
 mod journal;
 mod labels;
@@ -12,7 +11,6 @@ mod section;
 
 pub(super) use self::section::class_name;
 pub use self::{
-    capture::CaptureStatus,
     history::{HistoryFrame, HistoryPage, HistoryRejection, HistoryRow},
     journal::JournalPage,
     labels::{Label, LabelPage, WaiterPage},

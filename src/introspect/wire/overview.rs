@@ -4,8 +4,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
-use super::{CaptureStatus, LabelPage};
-use crate::engine::{Foremost, LabelStatus, PartitionSnapshot, Snapshot};
+use super::LabelPage;
+use crate::{
+    engine::{Foremost, LabelStatus, PartitionSnapshot, Snapshot},
+    runtime::CaptureStatus,
+};
 
 /// The handle, its partitions and a page of its labels.
 #[derive(Clone, Debug, Deserialize, Serialize)]

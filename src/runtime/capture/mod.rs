@@ -18,7 +18,7 @@ use std::{
 };
 
 pub(super) use rolling::Slot as RollingSlot;
-pub use rolling::{CaptureState, CapturedLines, RollingCapture};
+pub use rolling::{CapturedLines, RollingCapture};
 
 use self::line::{Header, VERSION};
 use crate::{

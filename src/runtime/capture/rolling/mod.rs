@@ -34,7 +34,7 @@ use super::{
 use crate::{
     engine::{Health, Timestamp, nanos},
     runtime::{
-        Admission,
+        Admission, CaptureStatus,
         core::{Row, Tape, lock},
         shared::Shared,
     },
@@ -82,27 +82,6 @@ impl Default for RollingCapture {
     fn default() -> Self {
         Self { last: Duration::from_secs(300), max_bytes: crate::config::CAPTURE_BYTES }
     }
-}
-
-/// How a [rolling capture](RollingCapture) stands.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct CaptureState {
-    /// Whether it records.
-    pub is_running: bool,
-    /// Time for which it remembers.
-    pub last: Duration,
-    /// Memory that its rows may take, in bytes.
-    pub max_bytes: usize,
-    /// Time between the oldest and the newest row. Less than [`last`](Self::last) where the capture began later, or where that
-    /// would take more memory than there may be.
-    pub span: Duration,
-    /// Memory that its rows take, in bytes.
-    pub bytes: usize,
-    /// Rows that were recorded since it was started, those included that are forgotten.
-    pub rows: u64,
-    /// Turns that were not recorded, since rows came faster than they were taken.
-    pub missed: u64,
 }
 
 impl RollingCapture {
@@ -188,15 +167,15 @@ impl Admission {
     /// Returns how the [rolling capture](RollingCapture) stands, if there is one or was one.
     #[cfg_attr(docsrs, doc(cfg(feature = "capture")))]
     #[must_use]
-    pub fn rolling_capture(&self) -> Option<CaptureState> {
+    pub fn rolling_capture(&self) -> Option<CaptureStatus> {
         let slot = lock(&self.shared.rolling);
         let ring = lock(slot.ring.as_ref()?);
         let (first, newest) = ring.span();
-        Some(CaptureState {
-            is_running: ring.is_running,
-            last: ring.last,
+        Some(CaptureStatus {
+            running: ring.is_running,
+            last_seconds: ring.last.as_secs_f64(),
             max_bytes: ring.max_bytes,
-            span: Duration::from_nanos(newest.saturating_sub(first)),
+            span_seconds: Duration::from_nanos(newest.saturating_sub(first)).as_secs_f64(),
             bytes: ring.size(),
             rows: ring.rows,
             missed: ring.missed,

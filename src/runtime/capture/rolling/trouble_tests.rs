@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-use super::{CaptureState, RollingCapture};
-use crate::{Admission, Outcome, Ticket, limit::Fixed};
+use super::RollingCapture;
+use crate::{Admission, Outcome, Ticket, limit::Fixed, runtime::CaptureStatus};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -30,12 +30,12 @@ async fn calm(admission: &Admission, seconds: u64) {
     }
 }
 
-fn state(admission: &Admission) -> CaptureState {
+fn state(admission: &Admission) -> CaptureStatus {
     admission.rolling_capture().expect("a capture")
 }
 
 fn is_running(admission: &Admission) -> bool {
-    admission.rolling_capture().is_some_and(|it| it.is_running)
+    admission.rolling_capture().is_some_and(|it| it.running)
 }
 
 fn text(admission: &Admission) -> String {
@@ -52,15 +52,15 @@ async fn the_first_minute_of_trouble_is_recorded_and_a_calm_handle_is_not() {
     assert!(is_running(&admission));
     flood(&admission, 70).await;
     assert!(!is_running(&admission), "a minute is enough");
-    let (least, most) = (Duration::from_secs(55), Duration::from_secs(61));
+    let (least, most) = (55.0, 61.0);
     // A thread takes the rows, in a time of its own.
     for _ in 0..5_000 {
-        if state(&admission).span >= least {
+        if state(&admission).span_seconds >= least {
             break;
         }
         std::thread::sleep(Duration::from_millis(1));
     }
-    assert!((least..most).contains(&state(&admission).span), "{:?}", state(&admission).span);
+    assert!((least..most).contains(&state(&admission).span_seconds), "{:?}", state(&admission));
     assert!(text(&admission).contains("noisy"));
     // It is what there is to look at, until ten minutes have passed and the handle was fine in between.
     calm(&admission, 60).await;
@@ -79,7 +79,7 @@ async fn trouble_that_gets_worse_is_recorded_anew() {
     let admission = handle(None);
     let held = [0; 2].map(|_| admission.try_admit(Ticket::new()).unwrap());
     sleep(SECOND * 80).await;
-    assert!(!state(&admission).is_running, "busy for a minute");
+    assert!(!state(&admission).running, "busy for a minute");
     drop(held);
     flood(&admission, 3).await;
     assert!(is_running(&admission), "overloaded is worse than busy");
@@ -91,7 +91,7 @@ async fn captures_that_are_asked_for_come_first() {
     flood(&admission, 3).await;
     let last = Duration::from_secs(7);
     RollingCapture::new().last(last).start(&admission).unwrap();
-    assert_eq!(state(&admission).last, last);
+    assert_eq!(Duration::from_secs_f64(state(&admission).last_seconds), last);
     flood(&admission, 90).await;
     assert!(is_running(&admission), "it was not stopped");
     assert!(admission.stop_rolling_capture());
