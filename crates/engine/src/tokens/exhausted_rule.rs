@@ -3,7 +3,7 @@
 use crate::{
     Reason, Timestamp,
     ids::MeterId,
-    plan::rules::{RateRule, WhenFull},
+    plan::rules::{RateRule, Rule, WhenFull},
 };
 
 /// Which rules are checked.
@@ -18,12 +18,13 @@ pub(crate) enum InForce {
 }
 
 impl InForce {
-    pub(crate) const fn includes(self, observes: bool) -> bool {
-        match self {
-            Self::Binding => !observes,
-            Self::Observing => observes,
+    /// Returns a rule, if it is checked.
+    pub(crate) fn asked<B>(self, rule: Option<Rule<B>>) -> Option<Rule<B>> {
+        rule.filter(|rule| match self {
+            Self::Binding => !rule.observes,
+            Self::Observing => rule.observes,
             Self::All => true,
-        }
+        })
     }
 }
 

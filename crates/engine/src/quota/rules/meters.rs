@@ -12,7 +12,7 @@ use crate::{
     Timestamp,
     deadlines::Deadlines,
     ids::{LabelId, MeterId, RuleClassId},
-    plan::rules::{RateRule, Rule},
+    plan::rules::Rule,
     stall::Stall,
     tokens::{Holder, Marks, Need},
 };
@@ -69,19 +69,11 @@ impl Meter {
         if rule.observes { &self.observed } else { &self.rate }
     }
 
-    /// Counts one start. `is_seen` by observing rules, where there are any.
-    pub(super) fn charge(&mut self, now: Timestamp, rule: Rule<RateRule>, is_seen: bool) {
-        self.rate.charge_for(now, rule);
+    /// Changes the rate, and what observing rules see of it, where there are any and the change `is_seen` by them.
+    pub(super) fn change_rate(&mut self, is_seen: bool, change: impl Fn(&mut Rate)) {
+        change(&mut self.rate);
         if is_seen {
-            self.observed.charge_for(now, rule);
-        }
-    }
-
-    /// Takes back one start that did not come about.
-    pub(super) fn refund(&mut self, now: Timestamp, rule: RateRule, is_seen: bool) {
-        self.rate.refund(now, rule);
-        if is_seen {
-            self.observed.refund(now, rule);
+            change(&mut self.observed);
         }
     }
 

@@ -116,79 +116,35 @@ impl Rules {
         arrives: bool,
     ) -> Option<ExhaustedRule> {
         let key_meters = label.key_meters.as_deref()?;
-        if arrives && let Some(full) = Self::pending_exhausted(label, key_meters, which) {
-            return Some(full);
+        let rules = &key_meters.rules;
+        let pending = which.asked(rules.pending).filter(|_| arrives);
+        if let Some(full) = full_cap(pending, Reason::PendingFull, None, |rule| label.inside_for(rule)) {
+            // No request can wait for leave to wait.
+            let waits = full.when_full == WhenFull::Queue;
+            return Some(ExhaustedRule { when_full: if waits { WhenFull::Reject } else { full.when_full }, ..full });
         }
-        let mut all = (0..6).filter_map(|rule| self.exhausted_rule(rule, now, label, key_meters, which));
+        let (id, namespace) = (Some(key_meters.namespace), self.meters.get(key_meters.namespace));
+        let in_flight = which.asked(rules.in_flight);
+        let in_namespace = which.asked(rules.in_flight_per_namespace);
+        let per_minute = which.asked(rules.per_minute);
+        let of_namespace = which.asked(rules.per_minute_per_namespace);
+        let budget = which.asked(rules.budget.as_ref().map(|(_, rule)| *rule)).zip(key_meters.group);
+        let remote = key_meters.remote.as_ref().filter(|_| which != InForce::Observing);
+        let all = [
+            full_cap(in_flight, Reason::LabelCap, None, |rule| label.running_for(rule)),
+            full_cap(in_namespace, Reason::NamespaceCap, id, |rule| namespace.running_for(rule)),
+            full_rate(now, per_minute, Reason::Rate, None, |_| &key_meters.rate),
+            full_rate(now, of_namespace, Reason::Rate, id, |rule| namespace.rate_of(rule)),
+            budget.and_then(|(rule, group)| {
+                full_rate(now, Some(rule), Reason::Budget, Some(group), |rule| self.meters.get(group).rate_of(rule))
+            }),
+            remote.and_then(|remote| remote.exhausted(now)),
+        ];
+        let mut all = all.into_iter().flatten();
         let first = all.next()?;
         let waits = |full: &ExhaustedRule| full.when_full == WhenFull::Queue;
         let other = if waits(&first) { all.find(|full| !waits(full)) } else { None };
         Some(other.unwrap_or(first))
-    }
-
-    /// Returns one of the rules that are charged at the start, if it has no room.
-    fn exhausted_rule(
-        &self,
-        rule: u8,
-        now: Timestamp,
-        label: &Label,
-        key_meters: &KeyMeters,
-        which: InForce,
-    ) -> Option<ExhaustedRule> {
-        fn asked<B>(rule: Option<Rule<B>>, which: InForce) -> Option<Rule<B>> {
-            rule.filter(|rule| which.includes(rule.observes))
-        }
-        let cap = |rule, running: usize, reason, meter: Option<MeterId>| {
-            let Rule { bound, when_full, .. }: Rule<usize> = rule;
-            let meter = meter.map(|meter| (meter, Need::Slot(bound)));
-            (running >= bound).then_some(ExhaustedRule { reason, when_full, until: None, rate: None, bound, meter })
-        };
-        let rate = |rule, used: &Rate, reason, meter: Option<MeterId>| {
-            let Rule { bound, when_full, shared: None, .. }: Rule<RateRule> = rule else { return None };
-            let until = Some(used.allowed_at(now, bound)).filter(|&until| until > now);
-            let meter = meter.map(|meter| (meter, Need::Start(bound)));
-            until?;
-            let (rate, bound) = (Some(bound), bound.max.get() as usize);
-            Some(ExhaustedRule { reason, when_full, until, rate, bound, meter })
-        };
-        let rules = &key_meters.rules;
-        let (id, namespace) = (Some(key_meters.namespace), self.meters.get(key_meters.namespace));
-        match rule {
-            0 => {
-                let rule = asked(rules.in_flight, which)?;
-                cap(rule, label.running_for(rule), Reason::LabelCap, None)
-            }
-            1 => {
-                let rule = asked(rules.in_flight_per_namespace, which)?;
-                cap(rule, namespace.running_for(rule), Reason::NamespaceCap, id)
-            }
-            2 => rate(asked(rules.per_minute, which)?, &key_meters.rate, Reason::Rate, None),
-            3 => {
-                let rule = asked(rules.per_minute_per_namespace, which)?;
-                rate(rule, namespace.rate_of(rule), Reason::Rate, id)
-            }
-            4 => {
-                let rule = asked(rules.budget.as_ref().map(|(_, rule)| *rule), which)?;
-                let group = key_meters.group?;
-                rate(rule, self.meters.get(group).rate_of(rule), Reason::Budget, Some(group))
-            }
-            _ => key_meters.remote.as_ref().filter(|_| which != InForce::Observing)?.exhausted(now),
-        }
-    }
-
-    /// Returns the bound on running and waiting requests of a label together, if it is reached.
-    fn pending_exhausted(label: &Label, key_meters: &KeyMeters, which: InForce) -> Option<ExhaustedRule> {
-        let rule = key_meters.rules.pending.filter(|rule| which.includes(rule.observes))?;
-        let full = ExhaustedRule {
-            reason: Reason::PendingFull,
-            // No request can wait for leave to wait.
-            when_full: if rule.when_full == WhenFull::RespondEmpty { WhenFull::RespondEmpty } else { WhenFull::Reject },
-            until: None,
-            rate: None,
-            bound: rule.bound,
-            meter: None,
-        };
-        (label.inside_for(rule) >= rule.bound).then_some(full)
     }
 
     /// Promises room in a rate that is full to a request that is refused; returns when it should come back.
@@ -206,20 +162,11 @@ impl Rules {
     pub(in crate::quota) fn charge(&mut self, now: Timestamp, label: &mut Label, holder: &Holder) {
         let Some(key_meters) = label.key_meters.as_deref_mut() else { return };
         let (cost, over_quota) = (holder.cost(), holder.marks.has(Marks::OVER_QUOTA));
-        let is_seen = self.observes && !over_quota;
-        if let Some(rule) = key_meters.rules.per_minute.filter(|rule| !(rule.observes && over_quota)) {
-            key_meters.rate.charge_for(now, rule);
-        }
         let namespace = self.meters.get_mut(key_meters.namespace);
         namespace.running += cost;
         namespace.stall.started(now);
         namespace.over_quota += if over_quota { cost } else { 0 };
-        if let Some(rule) = key_meters.rules.per_minute_per_namespace {
-            namespace.charge(now, rule, is_seen);
-        }
-        if let (Some(group), Some((_, rule))) = (key_meters.group, key_meters.rules.budget.as_ref()) {
-            self.meters.get_mut(group).charge(now, *rule, is_seen);
-        }
+        self.change_rates(key_meters, over_quota, |rate, rule| rate.charge_for(now, rule));
         if let Some(remote) = &mut key_meters.remote {
             remote.asks();
         }
@@ -227,16 +174,27 @@ impl Rules {
 
     /// Takes back from all rates what was charged for a start that did not come about.
     pub(in crate::quota) fn refund(&mut self, now: Timestamp, label: &mut Label, over_quota: bool) {
-        let Some(key_meters) = label.key_meters.as_deref_mut() else { return };
+        if let Some(key_meters) = label.key_meters.as_deref_mut() {
+            self.change_rates(key_meters, over_quota, |rate, rule| rate.refund(now, rule.bound));
+        }
+    }
+
+    /// Changes all rates that count a label, as observing rules see them too, unless the request is beyond what these allow.
+    fn change_rates(
+        &mut self,
+        key_meters: &mut KeyMeters,
+        over_quota: bool,
+        change: impl Fn(&mut Rate, Rule<RateRule>),
+    ) {
+        let rules = &key_meters.rules;
+        if let Some(rule) = rules.per_minute.filter(|rule| !(rule.observes && over_quota)) {
+            change(&mut key_meters.rate, rule);
+        }
+        let of_namespace = rules.per_minute_per_namespace.map(|rule| (key_meters.namespace, rule));
+        let budget = key_meters.group.zip(rules.budget.as_ref().map(|(_, rule)| *rule));
         let is_seen = self.observes && !over_quota;
-        if let Some(rule) = key_meters.rules.per_minute.filter(|rule| !(rule.observes && over_quota)) {
-            key_meters.rate.refund(now, rule.bound);
-        }
-        if let Some(rule) = key_meters.rules.per_minute_per_namespace {
-            self.meters.get_mut(key_meters.namespace).refund(now, rule.bound, is_seen);
-        }
-        if let (Some(group), Some((_, rule))) = (key_meters.group, key_meters.rules.budget.as_ref()) {
-            self.meters.get_mut(group).refund(now, rule.bound, is_seen);
+        for (meter, rule) in of_namespace.into_iter().chain(budget) {
+            self.meters.get_mut(meter).change_rate(is_seen, |rate| change(rate, rule));
         }
     }
 
@@ -284,4 +242,33 @@ impl Rules {
             key_meters.throttled.at = None;
         }
     }
+}
+
+/// Returns a bound on requests as a rule that is full, if so many are `counted`.
+fn full_cap(
+    rule: Option<Rule<usize>>,
+    reason: Reason,
+    meter: Option<MeterId>,
+    counted: impl FnOnce(Rule<usize>) -> usize,
+) -> Option<ExhaustedRule> {
+    let Rule { bound, when_full, .. } = rule.filter(|rule| counted(*rule) >= rule.bound)?;
+    let meter = meter.map(|meter| (meter, Need::Slot(bound)));
+    Some(ExhaustedRule { reason, when_full, until: None, rate: None, bound, meter })
+}
+
+/// Returns a bound on starts as a rule that is full, if what is `used` leaves no room for one. A shared one is full where the store
+/// says so.
+fn full_rate<'a>(
+    now: Timestamp,
+    rule: Option<Rule<RateRule>>,
+    reason: Reason,
+    meter: Option<MeterId>,
+    used: impl FnOnce(Rule<RateRule>) -> &'a Rate,
+) -> Option<ExhaustedRule> {
+    let rule = rule.filter(|rule| rule.shared.is_none())?;
+    let Rule { bound, when_full, .. } = rule;
+    let until = Some(used(rule).allowed_at(now, bound)).filter(|&until| until > now)?;
+    let meter = meter.map(|meter| (meter, Need::Start(bound)));
+    let (until, rate, bound) = (Some(until), Some(bound), bound.max.get() as usize);
+    Some(ExhaustedRule { reason, when_full, until, rate, bound, meter })
 }
