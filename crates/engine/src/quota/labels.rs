@@ -218,15 +218,6 @@ impl Labels {
         if was_full == is_full { Throttle::Same } else { Throttle::Changed(is_full) }
     }
 
-    /// Requests without a label end.
-    pub(super) fn end_plainly(&mut self, cost: usize) {
-        let label = &mut self.entries[0];
-        self.active -= usize::from(label.is_active());
-        label.running -= cost;
-        label.stall.freed();
-        self.active += usize::from(label.is_active());
-    }
-
     /// Returns what one label may run where all active labels run as much, rounded up.
     pub(super) fn fair_share(&self, limit: usize) -> usize {
         limit.div_ceil(self.active.max(1))

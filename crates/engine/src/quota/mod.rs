@@ -219,15 +219,12 @@ impl Quotas {
         self.labels.change(holder.label, |label| label.start(holder, count))
     }
 
-    /// Takes lent slots back, where there are no rules. A label has had a turn if any request was admitted, as its flow was
-    /// `served`.
+    /// Takes lent slots back, where there are no rules. A label that has a name has had a turn if any request was admitted,
+    /// as its flow was `served`.
     pub(crate) fn took_back(&mut self, settled: &Settled, served: impl FnOnce() -> u64) -> Throttle {
-        if settled.borrower.label == LabelId::DEFAULT {
-            self.labels.end_plainly(settled.back as usize);
-            return Throttle::Same;
-        }
-        let served = (settled.admitted > 0).then(served);
-        self.labels.change(settled.borrower.label, |label| label.settle(settled, served))
+        let label = settled.borrower.label;
+        let served = (settled.admitted > 0 && label != LabelId::DEFAULT).then(served);
+        self.labels.change(label, |label| label.settle(settled, served))
     }
 
     /// Notes that a request of a label gives its slot back.
