@@ -113,7 +113,7 @@ impl Engine {
         Decision::Reject(match rule {
             _ if is_late => Obstacle::new(Reason::Deadline),
             Some(rule) => rule.into(),
-            None => Obstacle::new(self.reason_for_not_waiting(ask.partition, label)),
+            None => Obstacle::new(self.own_cap(ask.partition, label).unwrap_or(Reason::Limit)),
         })
     }
 
@@ -206,9 +206,6 @@ impl Engine {
         if let Some(full) = full.filter(|_| !self.quotas.label(waiter.label).is_full) {
             return full.into();
         }
-        Obstacle::new(match self.reason_for_rejecting(waiter.partition, waiter.label) {
-            reason @ (Reason::LabelCap | Reason::PartitionCap) => reason,
-            _ => other,
-        })
+        Obstacle::new(self.own_cap(waiter.partition, waiter.label).unwrap_or(other))
     }
 }

@@ -30,20 +30,19 @@ impl Engine {
         self.quotas.exhausted(now, label, self.rules_in_force(), true)
     }
 
-    /// Returns the reason to reject a request that doesn't wait.
-    pub(super) fn reason_for_not_waiting(&self, partition: PartitionId, label: LabelId) -> Reason {
-        match self.reason_for_rejecting(partition, label) {
-            reason @ (Reason::PartitionCap | Reason::LabelCap) => reason,
-            _ => Reason::Limit,
+    /// Returns the cap of a label or of its partition that stops a request, however much is free besides.
+    pub(super) fn own_cap(&self, partition: PartitionId, label: LabelId) -> Option<Reason> {
+        if self.quotas.label(label).is_full {
+            Some(Reason::LabelCap)
+        } else {
+            self.capacity.partition(partition).is_at_hard_cap().then_some(Reason::PartitionCap)
         }
     }
 
     /// Returns the reason to reject a request that finds neither a slot nor a place.
     pub(super) fn reason_for_rejecting(&self, partition: PartitionId, label: LabelId) -> Reason {
-        if self.quotas.label(label).is_full {
-            Reason::LabelCap
-        } else if self.capacity.partition(partition).is_at_hard_cap() {
-            Reason::PartitionCap
+        if let Some(cap) = self.own_cap(partition, label) {
+            cap
         } else if self.queue.plan().queue.is_some() {
             Reason::GateFull
         } else if self.room().places == 0 {
