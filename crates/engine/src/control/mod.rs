@@ -298,9 +298,12 @@ impl Controller {
         self.shadow.enter(waits)
     }
 
-    /// Counts a request with that mark that gives its slot back.
-    pub(crate) fn leave_shadow(&mut self) {
-        self.shadow.leave();
+    /// Counts a request that gives its slot back, if it has that mark.
+    #[inline]
+    pub(crate) fn leave_shadow(&mut self, marks: Marks) {
+        if marks.has(Marks::IN_SHADOW) {
+            self.shadow.leave();
+        }
     }
 
     /// Counts a rejected request, and whether it was rejected while slots were free.

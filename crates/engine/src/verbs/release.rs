@@ -73,7 +73,7 @@ impl Engine {
         self.note_end_of(slot);
         slot.marks = slot.marks.without(Marks::COUNTED.with(Marks::IN_SHADOW));
         if !is_counted {
-            return self.leave_shadow(&holder);
+            return self.controller.leave_shadow(holder.marks);
         }
         if slot.marks.has(Marks::ABANDONED) {
             self.capacity.note_abandoned(slot.partition, -1);

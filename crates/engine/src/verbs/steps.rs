@@ -8,7 +8,7 @@ use crate::{
     ids::{ClassId, Key, LabelId, Level, RuleClassId},
     quota::{Quotas, Throttle},
     telemetry::{Event, Named},
-    tokens::{Ask, Claim, ExhaustedRule, Holder, Marks, Slot, Stage, Subject},
+    tokens::{Ask, Claim, ExhaustedRule, Holder, Slot, Stage, Subject},
 };
 
 impl Engine {
@@ -24,7 +24,7 @@ impl Engine {
         let in_flight = capacity.take(holder, count, || quotas.is_below_fair_share(holder.label, limit));
         #[cfg(test)]
         assert!(
-            holder.marks.has(Marks::OVER_LIMIT)
+            holder.marks.has(crate::tokens::Marks::OVER_LIMIT)
                 || !self.lifecycle.enforces()
                 || self.capacity.running() <= limit
                 || self.capacity.is_within_overcommit(holder.partition),
@@ -39,16 +39,9 @@ impl Engine {
     #[inline]
     pub(super) fn release(&mut self, holder: &Holder) {
         self.capacity.release(holder);
-        self.leave_shadow(holder);
+        self.controller.leave_shadow(holder.marks);
         let throttle = self.quotas.ended(holder);
         self.throttle(holder.label, throttle);
-    }
-
-    #[inline]
-    pub(super) fn leave_shadow(&mut self, holder: &Holder) {
-        if holder.marks.has(Marks::IN_SHADOW) {
-            self.controller.leave_shadow();
-        }
     }
 
     /// Learns for how long a slot was held, where slots are scarce.
