@@ -271,30 +271,22 @@ impl Quotas {
         self.labels.get_mut(id).start = start;
     }
 
-    /// Counts a slot that a request with a label got as it came as a turn of the label: its flow goes on one turn behind.
+    /// Charges the start of a request with a label to all rules that count it. A slot that it got as it came is a turn of the label,
+    /// after that which was `served` last: its flow goes on one turn behind.
     #[inline]
-    pub(crate) fn served_at_once(&mut self, now: Timestamp, id: LabelId, served: u64) {
-        let label = self.labels.get_mut(id);
-        label.stall.started(now);
-        label.start = one_turn(served, label.rule.weight);
-    }
-
-    /// Charges the start of a request to all rules that count it.
-    #[inline]
-    pub(crate) fn charge(&mut self, now: Timestamp, holder: &Holder) {
-        if !self.rules.is_empty() {
-            self.rules.charge(now, self.labels.get_mut(holder.label), holder);
-        }
-    }
-
-    /// Charges to all rules that a waiter of a label was granted a slot.
-    pub(crate) fn granted(&mut self, now: Timestamp, holder: &Holder) {
+    pub(crate) fn charge(&mut self, now: Timestamp, holder: &Holder, served: Option<u64>) {
         let label = self.labels.get_mut(holder.label);
         label.stall.started(now);
-        if !self.rules.is_empty() {
-            self.rules.forget_place(label);
-            self.charge(now, holder);
+        if let Some(served) = served {
+            label.start = one_turn(served, label.rule.weight);
         }
+        if self.rules.is_empty() {
+            return;
+        }
+        if served.is_none() {
+            self.rules.forget_place(label);
+        }
+        self.rules.charge(now, label, holder);
     }
 
     /// Takes back from all rates what was charged for a start that did not come about.

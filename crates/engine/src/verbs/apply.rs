@@ -65,13 +65,12 @@ impl Engine {
         let in_flight = self.take_slots(&mut holder, 1);
         if label != LabelId::DEFAULT {
             let served = self.queue.served(ask.partition, holder.level);
-            self.quotas.served_at_once(now, label, served);
+            self.quotas.charge(now, &holder, Some(served));
         }
         if !marks.has(Marks::OVER_LIMIT) {
             self.capacity.started(now, ask.partition);
         }
         if !PLAIN {
-            self.quotas.charge(now, &holder);
             if let Some(rules) = self.needs_remote(label) {
                 return self.begin_remote(now, ask, holder, in_flight, rules);
             }

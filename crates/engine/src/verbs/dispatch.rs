@@ -61,7 +61,7 @@ impl Engine {
             self.capacity.waited(now, waiter.partition, now.since(waiter.since), hold);
         }
         let in_flight = self.take_slots(&mut holder, 1);
-        self.quotas.granted(now, &holder);
+        self.quotas.charge(now, &holder, None);
         let asks = self.needs_remote(holder.label).is_some();
         self.record(now, waiter.request(), Decided::Granted { asks });
         if !holder.marks.has(Marks::OVER_LIMIT) {
