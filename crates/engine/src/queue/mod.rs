@@ -165,7 +165,7 @@ impl WaitQueue {
         now: Timestamp,
         ask: &Ask<'_>,
         label: LabelId,
-        has: Option<(u32, Marks)>,
+        has: Option<(u32, Marks, DryRunOutcome)>,
         (forgotten, newest): (u64, u64),
     ) -> Option<Key> {
         let run = ask.subject.and_then(|subject| Some((subject.namespace, subject.run?)));
@@ -176,7 +176,10 @@ impl WaitQueue {
             return None;
         };
         match has {
-            Some((in_flight, marks)) => self.answer(key, Stage::Granted { in_flight, until: None }, marks),
+            Some((in_flight, marks, dry_run)) => {
+                self.mark(key, marks, dry_run);
+                self.answer(key, Stage::Granted { in_flight, until: None }, marks);
+            }
             None => self.note_wait(now, run),
         }
         Some(key)

@@ -19,11 +19,10 @@ impl DryRunOutcome {
     #[doc(hidden)]
     pub const NOTHING: Self = Self(None);
 
-    /// Returns the outcome of a request that would have found a place to wait, or a reason to be rejected. `waits_for`
-    /// is only called for a request that waits.
-    pub(crate) fn have(place: Result<(), Reason>, waits_for: impl FnOnce() -> Reason) -> Self {
+    /// Returns the outcome of a request that would have found a place to wait for what this reason says, or a reason to be rejected.
+    pub(crate) const fn have(place: Result<Reason, Reason>) -> Self {
         Self(Some(match place {
-            Ok(()) => DryRunDecision::Queue(waits_for()),
+            Ok(waits_for) => DryRunDecision::Queue(waits_for),
             Err(reason) => DryRunDecision::Reject(reason),
         }))
     }

@@ -41,18 +41,11 @@ impl Engine {
             }
             None => (Marks::NONE, DryRunOutcome::NOTHING),
         };
-        let mut arrival = self.start::<false>(now, ask, label, marks);
-        match &mut arrival {
-            Arrival::Admit(slot) => slot.dry_run = dry_run,
-            Arrival::Ask(place, _) => {
-                self.queue.mark(place.key(), self.queue.get(place.key()).marks, dry_run);
-            }
-            Arrival::Reject(_) | Arrival::Wait(_) => {}
-        }
-        arrival
+        self.start::<false>(now, ask, label, marks, dry_run)
     }
 
-    /// Starts a request that may run, or has it ask a store first. `marks` are those of what it exceeds.
+    /// Starts a request that may run, or has it ask a store first. `marks` are those of what it exceeds, with what would have become
+    /// of it.
     #[inline(always)]
     pub(super) fn start<const PLAIN: bool>(
         &mut self,
@@ -60,6 +53,7 @@ impl Engine {
         ask: &Ask<'_>,
         label: LabelId,
         marks: Marks,
+        dry_run: DryRunOutcome,
     ) -> Arrival {
         let mut holder = Holder { partition: ask.partition, label, level: Level::of(ask.criticality), marks };
         let in_flight = self.take_slots(&mut holder, 1);
@@ -70,10 +64,8 @@ impl Engine {
         if !marks.has(Marks::OVER_LIMIT) {
             self.capacity.started(now, ask.partition);
         }
-        if !PLAIN {
-            if let Some(rules) = self.needs_remote(label) {
-                return self.begin_remote(now, ask, holder, in_flight, rules);
-            }
+        if !PLAIN && let Some(rules) = self.needs_remote(label) {
+            return self.begin_remote(now, ask, holder, in_flight, dry_run, rules);
         }
         self.tell(now, Event::Admitted(RequestRef::new(now, ask.partition, label)));
         #[cfg(test)]
@@ -81,7 +73,7 @@ impl Engine {
         let slot = if PLAIN {
             Slot::counted(now, in_flight, holder, ask.class, TtlId::NONE)
         } else {
-            self.slot(now, ask.class, holder, in_flight)
+            Slot { dry_run, ..self.slot(now, ask.class, holder, in_flight) }
         };
         Arrival::Admit(slot.until(ask.deadline))
     }
@@ -94,11 +86,12 @@ impl Engine {
         ask: &Ask<'_>,
         holder: Holder,
         in_flight: u32,
+        dry_run: DryRunOutcome,
         rules: Arc<SharedRules>,
     ) -> Arrival {
         let request = self.request_of(now, ask, holder.label);
         self.record(now, request, Decided::Asks);
-        let has = Some((in_flight, holder.marks));
+        let has = Some((in_flight, holder.marks, dry_run));
         match self.queue.join(now, ask, holder.label, has, self.telemetry.wants(now).journal) {
             Some(key) => Arrival::Ask(Place::new(key), rules),
             None => {
@@ -137,8 +130,8 @@ impl Engine {
         let blocker = self.if_noted(|engine| engine.blocker_of_slot(now, ask.partition, label));
         self.record(now, self.request_of(now, ask, label), Decided::Queued(blocker));
         if let Some(full) = observed {
-            self.record_dry_run(now, self.queue.get(key).request(), Some(&full.into()));
-            self.queue.mark(key, Marks::OVER_QUOTA, DryRunOutcome::have(Err(full.reason), || full.reason));
+            let dry_run = self.record_dry_run(now, self.queue.get(key).request(), Err(full.into()));
+            self.queue.mark(key, Marks::OVER_QUOTA, dry_run);
         }
         if self.quotas.has_rules().any {
             // The waiter's turn may have come already, with only a rule in the way: the driver has to know when that

@@ -4,7 +4,7 @@ use crate::{
     Engine, Timestamp,
     ids::{ClassId, LabelId, LabelMetricsId, RuleClassId},
     telemetry::Event,
-    tokens::{Arrival, Ask, Marks, Slot, Subject},
+    tokens::{Arrival, Ask, DryRunOutcome, Marks, Slot, Subject},
     verbs::decide::Decision,
 };
 
@@ -67,7 +67,7 @@ impl Engine {
             self.dispatch(now);
         }
         match self.decide::<PLAIN>(now, ask, label, MAY_WAIT) {
-            Decision::Run { .. } if PLAIN => self.start::<true>(now, ask, label, Marks::NONE),
+            Decision::Run { .. } if PLAIN => self.start::<true>(now, ask, label, Marks::NONE, DryRunOutcome::NOTHING),
             Decision::Wait(spot) if PLAIN => self.wait(now, ask, label, spot),
             decision => self.apply(now, ask, label, decision, MAY_WAIT),
         }

@@ -9,7 +9,7 @@
 //! partition observes. Rules and limits that bind count it in any case.
 
 use crate::{
-    Engine, Timestamp,
+    Engine, Reason, Timestamp,
     ids::{Key, LabelId},
     plan::rules::WhenFull,
     telemetry::Decided,
@@ -28,43 +28,46 @@ impl Engine {
         may_wait: bool,
     ) -> (Marks, DryRunOutcome) {
         let waits = may_wait && full.when_full == WhenFull::Queue && self.room().in_line;
-        let place = if waits { Ok(()) } else { Err(full.into()) };
-        self.record_dry_run(now, request, place.as_ref().err());
+        let place = if waits { Ok(full.reason) } else { Err(full.into()) };
+        let dry_run = self.record_dry_run(now, request, place);
         let observes = self.capacity.partition(request.partition).plan.observes;
-        let over = if observes { Marks::OVER_QUOTA.with(Marks::OVER_LIMIT) } else { Marks::OVER_QUOTA };
-        (over, DryRunOutcome::have(place.map_err(|it: Obstacle| it.reason), || full.reason))
+        (if observes { Marks::OVER_QUOTA.with(Marks::OVER_LIMIT) } else { Marks::OVER_QUOTA }, dry_run)
     }
 
-    /// Records that a request would have been rejected, or would have waited where nothing rejects it.
-    pub(super) fn record_dry_run(&mut self, now: Timestamp, request: RequestRef, reject: Option<&Obstacle>) {
+    /// Records that a request would have been rejected, or would have waited for what this reason says. Returns what its slot says.
+    pub(super) fn record_dry_run(
+        &mut self,
+        now: Timestamp,
+        request: RequestRef,
+        place: Result<Reason, Obstacle>,
+    ) -> DryRunOutcome {
         let (partition, label) = (request.partition, request.label);
-        let blocker = self.if_noted(|engine| match reject {
-            Some(obstacle) => engine.blocker(now, partition, label, obstacle),
-            None => engine.blocker_of_slot(now, partition, label),
+        let blocker = self.if_noted(|engine| match &place {
+            Err(obstacle) => engine.blocker(now, partition, label, obstacle),
+            Ok(_) => engine.blocker_of_slot(now, partition, label),
         });
-        let reject = reject.map(|obstacle| obstacle.reason);
-        self.record(now, request, Decided::DryRun { reject, blocker });
+        let place = place.map_err(|obstacle| obstacle.reason);
+        self.record(now, request, Decided::DryRun { reject: place.err(), blocker });
+        DryRunOutcome::have(place)
     }
 
     /// Tells what would become of a request that finds no slot, and holds back for it what would have been held back. Returns
     /// whether it would wait, and what its slot says.
     pub(super) fn tell_dry_run(&mut self, request: RequestRef, ask: &Ask<'_>, may_wait: bool) -> (bool, DryRunOutcome) {
         let (now, label) = (request.since, request.label);
-        let without_wait = |engine: &Self| engine.reason_for_not_waiting(ask.partition, label);
-        let place =
-            if may_wait { self.place_for(now, ask, label).map(drop) } else { Err(Obstacle::new(without_wait(self))) };
+        let without_wait = |engine: &Self| engine.own_cap(ask.partition, label).unwrap_or(Reason::Limit);
+        let place = if may_wait {
+            self.place_for(now, ask, label)
+                .map(|_| self.exhausted_rule(now, label).map_or_else(|| without_wait(self), |full| full.reason))
+        } else {
+            Err(Obstacle::new(without_wait(self)))
+        };
         if let Err(obstacle) = place
             && !obstacle.is_its_own()
         {
             self.reserve(now, ask, label, may_wait);
         }
-        self.record_dry_run(now, request, place.as_ref().err());
-        let place = place.map_err(|obstacle| obstacle.reason);
-        let dry_run = DryRunOutcome::have(place, || {
-            let rule = self.exhausted_rule(now, label).map(|full| full.reason);
-            rule.unwrap_or_else(|| without_wait(self))
-        });
-        (place.is_ok(), dry_run)
+        (place.is_ok(), self.record_dry_run(now, request, place))
     }
 
     /// Runs a request that finds no slot, uncounted, because decisions don't bind.
@@ -90,8 +93,8 @@ impl Engine {
         }
         if self.lets_all_through(partition) {
             if marks.is_empty() && !self.capacity.may_run(partition, Ask::COST) {
-                let dry_run = DryRunOutcome::have(Ok(()), || self.reason_for_not_waiting(partition, label));
-                self.record_dry_run(now, request, None);
+                let waits_for = self.own_cap(partition, label).unwrap_or(Reason::Limit);
+                let dry_run = self.record_dry_run(now, request, Ok(waits_for));
                 marks = Marks::OVER_QUOTA;
                 self.queue.mark(key, waiter.marks, dry_run);
             }
