@@ -59,6 +59,13 @@ impl Deadlines {
         }
     }
 
+    /// Removes the member whose deadline is the earliest, if it is over by now; returns that member.
+    pub(crate) fn take_due(&mut self, now: Timestamp) -> Option<u32> {
+        let (_, member) = self.first().filter(|&(at, _)| at <= now)?;
+        self.remove(member);
+        Some(member)
+    }
+
     /// Adds or moves `member`; [`Timestamp::NEVER`] is no deadline and needs no entry.
     pub(crate) fn set(&mut self, member: u32, at: Timestamp) {
         self.remove(member);

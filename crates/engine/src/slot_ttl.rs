@@ -79,9 +79,7 @@ impl SlotTtl {
 
     /// Takes back a slot that expired; returns it, and its holder.
     pub(crate) fn expire(&mut self, now: Timestamp) -> Option<(TtlId, Holder)> {
-        let (_, number) = self.ends.first().filter(|&(at, _)| at <= now)?;
-        let id = TtlId::from_number(number);
-        self.ends.remove(number);
+        let id = TtlId::from_number(self.ends.take_due(now)?);
         self.expired += 1;
         Some((id, self.entries[id.index()].take()?))
     }

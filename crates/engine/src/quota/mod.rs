@@ -317,16 +317,11 @@ impl Quotas {
 
     /// Returns the next label whose own rate has room by now. Looks at meters when there is none any more.
     pub(crate) fn take_due(&mut self, now: Timestamp) -> Option<LabelId> {
-        match self.rates_due.first().filter(|&(at, _)| at <= now) {
-            Some((_, number)) => {
-                self.rates_due.remove(number);
-                Some(LabelId::from_index(number))
-            }
-            None => {
-                self.rules.meters.pass(now);
-                None
-            }
+        let due = self.rates_due.take_due(now).map(LabelId::from_index);
+        if due.is_none() {
+            self.rules.meters.pass(now);
         }
+        due
     }
 
     /// Returns the next label for which there is room at the meter where it waits.

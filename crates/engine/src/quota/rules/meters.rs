@@ -235,12 +235,9 @@ impl Meters {
 
     /// Looks at meters that have room because time has passed.
     pub(in crate::quota) fn pass(&mut self, now: Timestamp) {
-        while let Some((at, number)) = self.due.first()
-            && at <= now
-        {
-            self.due.remove(number);
-            if !self.freed.contains(&MeterId::from_number(number)) {
-                self.freed.push(MeterId::from_number(number));
+        while let Some(id) = self.due.take_due(now).map(MeterId::from_number) {
+            if !self.freed.contains(&id) {
+                self.freed.push(id);
             }
         }
     }
