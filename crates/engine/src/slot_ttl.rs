@@ -17,10 +17,9 @@ use crate::{
 #[derive(Debug, Default)]
 pub(crate) struct SlotTtl {
     time_to_live: Option<Duration>,
-    /// Holder of each slot; `None` after the slot was taken back.
-    entries: Vec<Option<Holder>>,
-    /// Metrics that count each slot by label, as long as its holder is not done.
-    label_metrics: Vec<LabelMetricsId>,
+    /// Holder of each slot, `None` after the slot was taken back; and the metrics that count it by label, as long as its holder is not
+    /// done.
+    entries: Vec<(Option<Holder>, LabelMetricsId)>,
     free: Vec<TtlId>,
     ends: Deadlines,
     /// Slots that were taken back.
@@ -43,12 +42,10 @@ impl SlotTtl {
     pub(crate) fn issue(&mut self, now: Timestamp, holder: Holder, metrics: impl FnOnce() -> LabelMetricsId) -> TtlId {
         let Some(time) = self.time_to_live else { return TtlId::NONE };
         let id = self.free.pop().unwrap_or_else(|| {
-            self.entries.push(None);
-            self.label_metrics.push(LabelMetricsId::NONE);
+            self.entries.push((None, LabelMetricsId::NONE));
             TtlId::from_index(self.entries.len() - 1)
         });
-        self.entries[id.index()] = Some(holder);
-        self.label_metrics[id.index()] = metrics();
+        self.entries[id.index()] = (Some(holder), metrics());
         self.ends.set(id.number(), now.after(time));
         id
     }
@@ -56,7 +53,7 @@ impl SlotTtl {
     /// Ends the life of a slot from its holder's side; returns whether it had expired.
     #[inline]
     pub(crate) fn give_back(&mut self, id: TtlId) -> bool {
-        let Some(entry) = self.entries.get_mut(id.index()) else { return false };
+        let Some((entry, _)) = self.entries.get_mut(id.index()) else { return false };
         self.ends.remove(id.number());
         self.free.push(id);
         entry.take().is_none()
@@ -64,12 +61,12 @@ impl SlotTtl {
 
     /// Whether the slot was taken back, and its holder is not done.
     pub(crate) fn is_expired(&self, id: TtlId) -> bool {
-        self.entries.get(id.index()).is_some_and(Option::is_none)
+        self.entries.get(id.index()).is_some_and(|(holder, _)| holder.is_none())
     }
 
     /// Returns the metrics that count the slot by label.
     pub(crate) fn label_metrics(&self, id: TtlId) -> LabelMetricsId {
-        self.label_metrics.get(id.index()).copied().unwrap_or(LabelMetricsId::NONE)
+        self.entries.get(id.index()).map_or(LabelMetricsId::NONE, |&(_, metrics)| metrics)
     }
 
     /// Returns when the next slot expires.
@@ -81,7 +78,7 @@ impl SlotTtl {
     pub(crate) fn expire(&mut self, now: Timestamp) -> Option<(TtlId, Holder)> {
         let id = TtlId::from_number(self.ends.take_due(now)?);
         self.expired += 1;
-        Some((id, self.entries[id.index()].take()?))
+        Some((id, self.entries[id.index()].0.take()?))
     }
 
     /// Returns how many slots were taken back.
@@ -104,9 +101,9 @@ mod tests {
         /// Returns the holders of all slots that have not expired or been given back.
         pub(crate) fn holders(&self) -> Vec<Holder> {
             let lent: Vec<u32> = self.ends.members().into_keys().collect();
-            let known = (0..).zip(&self.entries).filter(|(_, entry)| entry.is_some()).map(|(number, _)| number);
+            let known = (0..).zip(&self.entries).filter(|(_, (entry, _))| entry.is_some()).map(|(number, _)| number);
             assert_eq!(lent, known.collect::<Vec<u32>>(), "every slot that is lent has an end, and no other");
-            self.entries.iter().copied().flatten().collect()
+            self.entries.iter().filter_map(|&(holder, _)| holder).collect()
         }
     }
 
