@@ -68,9 +68,9 @@ pub(crate) enum Throttle {
 
 impl Quotas {
     /// Returns the keys of these settings. `number` returns the number of each kind of work that has rules of its own.
-    pub(crate) fn new(labels: LabelPlan, rules: RulesPlan, number: impl FnMut(&str) -> ClassId) -> Self {
-        let mut rules = Rules::new(rules);
-        rules.number_classes(number);
+    pub(crate) fn new(labels: LabelPlan, plan: RulesPlan, number: impl FnMut(&str) -> ClassId) -> Self {
+        let mut rules = Rules::default();
+        rules.replace(Timestamp::ZERO, plan, number);
         Self {
             labels: Labels::new(labels, &mut rules),
             rules,
@@ -87,8 +87,7 @@ impl Quotas {
         rules: RulesPlan,
         number: impl FnMut(&str) -> ClassId,
     ) {
-        self.rules.replace(now, rules);
-        self.rules.number_classes(number);
+        self.rules.replace(now, rules, number);
         self.labels.replace(now, labels, &mut self.rules);
     }
 

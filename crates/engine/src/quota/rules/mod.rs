@@ -38,7 +38,7 @@ use crate::{
 };
 
 /// All rules and meters.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(in crate::quota) struct Rules {
     pub(in crate::quota) plan: RulesPlan,
     /// Class of rules by the number of the kind of work.
@@ -51,24 +51,6 @@ pub(in crate::quota) struct Rules {
 }
 
 impl Rules {
-    pub(in crate::quota) fn new(plan: RulesPlan) -> Self {
-        let (are_shared, observes) = (plan.is_shared(), plan.observes());
-        Self { plan, by_kind: Vec::new(), meters: Meters::default(), are_shared, observes }
-    }
-
-    /// Asks for the number of each kind of work that has rules of its own.
-    pub(in crate::quota) fn number_classes(&mut self, mut number: impl FnMut(&str) -> ClassId) {
-        self.by_kind.clear();
-        for (class, plan) in RuleClassId::all().zip(&self.plan.classes).skip(1) {
-            let kind = number(&plan.name).index();
-            if self.by_kind.len() <= kind {
-                self.by_kind.resize(kind + 1, RuleClassId::OTHERS);
-            }
-            // Kind 0 is all kinds that are not told apart.
-            self.by_kind[kind] = if kind > 0 { class } else { RuleClassId::OTHERS };
-        }
-    }
-
     /// Returns how many classes have rules, the class without rules of its own as one of them; none, if there are no
     /// rules.
     pub(in crate::quota) fn classes(&self) -> u8 {
@@ -86,8 +68,13 @@ impl Rules {
     }
 
     /// Takes new rules. Classes keep their numbers: a class that is gone has no rules any more, and is remembered by
-    /// name.
-    pub(in crate::quota) fn replace(&mut self, now: Timestamp, plan: RulesPlan) {
+    /// name. `number` returns the number of each kind of work that has rules of its own.
+    pub(in crate::quota) fn replace(
+        &mut self,
+        now: Timestamp,
+        plan: RulesPlan,
+        mut number: impl FnMut(&str) -> ClassId,
+    ) {
         self.meters.sweep(now);
         self.are_shared |= plan.is_shared();
         let old = std::mem::take(&mut self.plan.classes);
@@ -103,6 +90,15 @@ impl Rules {
         classes.append(&mut new);
         self.plan.classes = classes;
         self.observes = self.plan.observes();
+        self.by_kind.clear();
+        for (class, plan) in RuleClassId::all().zip(&self.plan.classes).skip(1) {
+            let kind = number(&plan.name).index();
+            if self.by_kind.len() <= kind {
+                self.by_kind.resize(kind + 1, RuleClassId::OTHERS);
+            }
+            // Kind 0 is all kinds that are not told apart.
+            self.by_kind[kind] = if kind > 0 { class } else { RuleClassId::OTHERS };
+        }
     }
 
     /// Returns the rule that has no room for one more request of this label. Where several are full, a rule that
