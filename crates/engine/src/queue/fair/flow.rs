@@ -19,6 +19,11 @@ pub(super) struct Flow {
 }
 
 impl Flow {
+    /// Returns how many waiters of the flow stand in line and at the gate.
+    pub(super) const fn waiters(&self) -> usize {
+        self.line.len() + self.gate.len()
+    }
+
     /// Returns how many waiters of the flow stand in line, weighted.
     pub(super) const fn length(&self) -> u64 {
         self.line.len() as u64 * self.stride
@@ -62,6 +67,20 @@ pub(super) struct PartitionFlows {
 }
 
 impl PartitionFlows {
+    /// Adds a flow to those that may be served.
+    pub(super) fn add_ready(&mut self, flow: &Flow, number: u32) {
+        self.ready.insert(flow.turn(number));
+        self.waiting[flow.key.level.index()] += flow.waiters();
+        self.weights[flow.key.level.index()] += u64::from(flow.weight);
+    }
+
+    /// Takes a flow that had this turn from those that may be served.
+    pub(super) fn remove_ready(&mut self, flow: &Flow, turn: &Turn) {
+        self.ready.remove(turn);
+        self.waiting[flow.key.level.index()] -= flow.waiters();
+        self.weights[flow.key.level.index()] -= u64::from(flow.weight);
+    }
+
     /// Notes how long a flow is that was so long `before`.
     #[inline]
     pub(super) fn note_length(&mut self, flow: &Flow, number: u32, before: u64) {

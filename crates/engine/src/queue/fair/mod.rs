@@ -162,7 +162,7 @@ impl FairQueue {
             self.stamp += 1;
             line.note_turn(flow.key.level, flow.start);
         }
-        if flow.line.len() + flow.gate.len() == 0 {
+        if flow.waiters() == 0 {
             return Some(self.end(number) + turn);
         } else if is_served {
             let stamp = self.stamp;
@@ -178,8 +178,7 @@ impl FairQueue {
             return;
         }
         let flow = &self.flows[number as usize];
-        let oldest = self.waiters.front(flow.line).or_else(|| self.waiters.front(flow.gate));
-        let start = oldest.map_or(flow.start, |oldest| self.waiters.get(oldest).sequence);
+        let start = self.oldest(flow).map_or(flow.start, |oldest| self.waiters.get(oldest).sequence);
         self.requeue(number, |flow, _| flow.start = start);
     }
 
@@ -192,8 +191,8 @@ impl FairQueue {
         change(flow, line);
         match (was_ready, !flow.throttled) {
             (true, true) => line.ready.change(&before, |it| (it.start, it.stamp) = (flow.start, flow.stamp)),
-            (true, false) => _ = line.ready.remove(&before),
-            (false, true) => line.ready.insert(flow.turn(number)),
+            (true, false) => line.remove_ready(flow, &before),
+            (false, true) => line.add_ready(flow, number),
             (false, false) => {}
         }
     }
@@ -218,16 +217,16 @@ impl FairQueue {
             None => self.flows.push(flow),
         }
         if !flow.throttled {
-            line.ready.insert(flow.turn(number));
-            line.weights[key.level.index()] += u64::from(flow.weight);
+            line.add_ready(&flow, number);
         }
     }
 
     fn end(&mut self, number: u32) -> u64 {
         let flow = self.flows[number as usize];
         let line = &mut self.lines[flow.key.partition.index()];
-        line.ready.remove(&flow.turn(number));
-        line.weights[flow.key.level.index()] -= if flow.throttled { 0 } else { u64::from(flow.weight) };
+        if !flow.throttled {
+            line.remove_ready(&flow, &flow.turn(number));
+        }
         self.numbers.remove(&flow.key);
         self.free.push(number);
         flow.start
@@ -239,21 +238,6 @@ impl FairQueue {
         let mut rest = Bound::Included(first);
         while let Some((&key, &number)) = self.numbers.range((rest, Bound::Included(last))).next() {
             rest = Bound::Excluded(key);
-            let flow = &self.flows[number as usize];
-            let level = key.level.index();
-            let line = &mut self.lines[key.partition.index()];
-            let (waiting, weight) = (flow.line.len() + flow.gate.len(), u64::from(flow.weight));
-            match (flow.throttled, throttled) {
-                (false, true) => {
-                    line.waiting[level] -= waiting;
-                    line.weights[level] -= weight;
-                }
-                (true, false) => {
-                    line.waiting[level] += waiting;
-                    line.weights[level] += weight;
-                }
-                _ => {}
-            }
             self.requeue(number, |flow, line| {
                 if flow.throttled && !throttled {
                     // The flow owes nothing for the turns that it could not take, and nothing is owed to it for them.

@@ -91,16 +91,13 @@ impl WaitQueue {
     pub(crate) fn all_of(&self, label: LabelId) -> impl Iterator<Item = (usize, usize, Waiter)> {
         self.flows_of(label).flat_map(|flow| {
             let waiters = self.flows.waiters.iter(flow.line).chain(self.flows.waiters.iter(flow.gate));
-            (1..).zip(waiters).map(|(place, waiter)| (place, flow.line.len() + flow.gate.len(), *waiter))
+            (1..).zip(waiters).map(|(place, waiter)| (place, flow.waiters(), *waiter))
         })
     }
 
     /// Returns the oldest waiters of a label, one for each of its flows.
     pub(crate) fn oldest_of(&self, label: LabelId) -> impl Iterator<Item = Waiter> {
-        self.flows_of(label).filter_map(|flow| {
-            let oldest = self.flows.waiters.front(flow.line).or_else(|| self.flows.waiters.front(flow.gate))?;
-            Some(self.get(oldest))
-        })
+        self.flows_of(label).filter_map(|flow| self.flows.oldest(flow)).map(|key| self.get(key))
     }
 
     fn flows_of(&self, label: LabelId) -> impl Iterator<Item = &Flow> {
@@ -116,8 +113,13 @@ impl FairQueue {
 
     /// Returns the waiter of a flow that goes first: waiters in line before waiters at the gate.
     fn head(&self, flow: &Flow) -> Option<Key> {
-        let line = if self.newest_first { self.waiters.back(flow.line) } else { self.waiters.front(flow.line) };
-        line.or_else(|| self.waiters.front(flow.gate))
+        let newest = if self.newest_first { self.waiters.back(flow.line) } else { None };
+        newest.or_else(|| self.oldest(flow))
+    }
+
+    /// Returns the waiter of a flow that came first.
+    pub(super) fn oldest(&self, flow: &Flow) -> Option<Key> {
+        self.waiters.front(flow.line).or_else(|| self.waiters.front(flow.gate))
     }
 
     /// Returns the newest waiter in line of the longest of the least important flows of a partition.
@@ -144,7 +146,7 @@ impl FairQueue {
     /// these come earlier. Throttled flows delay only themselves.
     pub(crate) fn turns_before(&self, key: FlowKey, weight: u32, newest_first: bool) -> (usize, usize) {
         let flow = self.numbers.get(&key).map(|&number| self.flow(number));
-        let own = flow.map_or(0, |flow| flow.line.len() + flow.gate.len());
+        let own = flow.map_or(0, Flow::waiters);
         let counted = flow.is_some_and(|flow| !flow.throttled);
         let (other, new) = if counted { (0, 0) } else { (own, u64::from(weight)) };
         let ahead = if newest_first { 0 } else { own };
