@@ -4,10 +4,11 @@
 //! the same time. A member that runs out of time before the last one in the list stands in a binary heap, which knows where each of its
 //! members is: O(log n). A cancelled wait leaves nothing behind in either. One timer for the earliest deadline then serves them all.
 
-use crate::Timestamp;
+use crate::{
+    Timestamp,
+    links::{Links, List, NONE},
+};
 
-/// No member: the end of the list.
-const NONE: u32 = u32::MAX;
 /// In place of the next member: this one stands in the heap, and `previous` is its position there.
 const IN_HEAP: u32 = u32::MAX - 1;
 /// In place of the next member: this one stands nowhere.
@@ -18,9 +19,7 @@ pub(crate) struct Deadlines {
     heap: Vec<(Timestamp, u32)>,
     /// What is known of each member, by its index.
     entries: Vec<Entry>,
-    /// First and last member of the list.
-    head: u32,
-    tail: u32,
+    list: List,
     /// The earliest deadline, which each turn asks for.
     earliest: Timestamp,
 }
@@ -28,17 +27,22 @@ pub(crate) struct Deadlines {
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     at: Timestamp,
-    previous: u32,
-    next: u32,
+    links: Links,
 }
 
 impl Entry {
-    const VACANT: Self = Self { at: Timestamp::NEVER, previous: NONE, next: ABSENT };
+    const VACANT: Self = Self { at: Timestamp::NEVER, links: Links { previous: NONE, next: ABSENT } };
+}
+
+impl AsMut<Links> for Entry {
+    fn as_mut(&mut self) -> &mut Links {
+        &mut self.links
+    }
 }
 
 impl Default for Deadlines {
     fn default() -> Self {
-        Self { heap: Vec::new(), entries: Vec::new(), head: NONE, tail: NONE, earliest: Timestamp::NEVER }
+        Self { heap: Vec::new(), entries: Vec::new(), list: List::default(), earliest: Timestamp::NEVER }
     }
 }
 
@@ -51,7 +55,7 @@ impl Deadlines {
 
     /// Returns the earliest deadline and its member.
     pub(crate) fn first(&self) -> Option<(Timestamp, u32)> {
-        let listed = self.entries.get(self.head as usize).map(|entry| (entry.at, self.head));
+        let listed = self.entries.get(self.list.head as usize).map(|entry| (entry.at, self.list.head));
         match (listed, self.heap.first()) {
             (Some(listed), Some(&heaped)) => Some(listed.min(heaped)),
             (Some(listed), None) => Some(listed),
@@ -76,38 +80,25 @@ impl Deadlines {
         if self.entries.len() <= member as usize {
             self.entries.resize(member as usize + 1, Entry::VACANT);
         }
-        let tail = self.tail;
-        match self.entries.get_mut(tail as usize) {
-            Some(last) if (last.at, tail) > (at, member) => {
-                self.entries[member as usize] = Entry { at, previous: NONE, next: IN_HEAP };
-                self.heap.push((at, member));
-                return self.rise(self.heap.len() - 1);
-            }
-            Some(last) => last.next = member,
-            None => self.head = member,
+        let last = self.list.tail;
+        if self.entries.get(last as usize).is_some_and(|it| (it.at, last) > (at, member)) {
+            self.entries[member as usize] = Entry { at, links: Links { previous: NONE, next: IN_HEAP } };
+            self.heap.push((at, member));
+            return self.rise(self.heap.len() - 1);
         }
-        self.entries[member as usize] = Entry { at, previous: tail, next: NONE };
-        self.tail = member;
+        self.entries[member as usize].at = at;
+        self.list.insert(&mut self.entries, member, NONE);
     }
 
     /// Removes `member`, if it has a deadline.
     pub(crate) fn remove(&mut self, member: u32) {
-        let Some(entry) = self.entries.get_mut(member as usize) else { return };
-        let Entry { at, previous, next } = std::mem::replace(entry, Entry::VACANT);
-        match next {
+        let Some(&Entry { at, links }) = self.entries.get(member as usize) else { return };
+        match links.next {
             ABSENT => return,
-            IN_HEAP => self.remove_from_heap(previous as usize),
-            _ => {
-                match self.entries.get_mut(previous as usize) {
-                    Some(entry) => entry.next = next,
-                    None => self.head = next,
-                }
-                match self.entries.get_mut(next as usize) {
-                    Some(entry) => entry.previous = previous,
-                    None => self.tail = previous,
-                }
-            }
+            IN_HEAP => self.remove_from_heap(links.previous as usize),
+            _ => self.list.remove(&mut self.entries, member),
         }
+        self.entries[member as usize] = Entry::VACANT;
         if at == self.earliest {
             self.earliest = self.first().map_or(Timestamp::NEVER, |(at, _)| at);
         }
@@ -160,7 +151,7 @@ impl Deadlines {
     #[expect(clippy::cast_possible_truncation, reason = "members are indices of 32 bits, each at most once")]
     fn note(&mut self, position: usize) {
         if let Some(&(_, member)) = self.heap.get(position) {
-            self.entries[member as usize].previous = position as u32;
+            self.entries[member as usize].links.previous = position as u32;
         }
     }
 }
@@ -180,7 +171,7 @@ mod tests {
             for (position, &(at, member)) in self.heap.iter().enumerate() {
                 let entry = self.entries[member as usize];
                 assert_eq!(
-                    (entry.previous as usize, entry.next),
+                    (entry.links.previous as usize, entry.links.next),
                     (position, IN_HEAP),
                     "a member is where it is said to be"
                 );
@@ -188,20 +179,24 @@ mod tests {
             }
             let mut members: std::collections::BTreeMap<_, _> =
                 self.heap.iter().map(|&(at, member)| (member, at)).collect();
-            let (mut last, mut next) = (None, self.head);
+            let (mut last, mut next) = (None, self.list.head);
             while let Some(entry) = self.entries.get(next as usize) {
-                assert_eq!(entry.previous, last.map_or(NONE, |(_, member)| member), "the list is linked both ways");
+                assert_eq!(
+                    entry.links.previous,
+                    last.map_or(NONE, |(_, member)| member),
+                    "the list is linked both ways"
+                );
                 assert!(last < Some((entry.at, next)), "the list is in order");
                 assert_eq!(members.insert(next, entry.at), None, "a member stands once");
-                (last, next) = (Some((entry.at, next)), entry.next);
+                (last, next) = (Some((entry.at, next)), entry.links.next);
             }
-            assert_eq!(self.tail, last.map_or(NONE, |(_, member)| member), "the list knows its end");
+            assert_eq!(self.list.tail, last.map_or(NONE, |(_, member)| member), "the list knows its end");
             assert_eq!(
                 self.earliest,
                 members.values().copied().min().unwrap_or(Timestamp::NEVER),
                 "the earliest is known"
             );
-            let present = self.entries.iter().filter(|entry| entry.next != ABSENT).count();
+            let present = self.entries.iter().filter(|entry| entry.links.next != ABSENT).count();
             assert_eq!(present, members.len(), "each entry stands somewhere");
             members
         }

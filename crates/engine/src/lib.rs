@@ -33,6 +33,7 @@ mod extras;
 mod ids;
 mod lifecycle;
 pub mod limit;
+mod links;
 mod outage;
 pub mod plan;
 mod queue;

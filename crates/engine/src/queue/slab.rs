@@ -3,42 +3,24 @@
 //! Joining, leaving from the middle and moving from one list to another are O(1), and nothing is deleted lazily: after 100,000 waiters
 //! vanished at once, the next grant finds no corpse to step over. Freed entries are reused, so a steady queue allocates nothing.
 
-use crate::{ids::Key, tokens::Waiter};
-
-const NONE: u32 = u32::MAX;
+use crate::{
+    ids::Key,
+    links::{Links, List, NONE},
+    tokens::Waiter,
+};
 
 #[derive(Debug)]
 struct Entry {
     waiter: Waiter,
     links: Links,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Links {
-    previous: u32,
-    next: u32,
     generation: u32,
     /// The flow in which the waiter stands, or stood last.
     flow: u32,
 }
 
-/// One first-in, first-out list through the slab.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct List {
-    head: u32,
-    tail: u32,
-    len: usize,
-}
-
-impl Default for List {
-    fn default() -> Self {
-        Self { head: NONE, tail: NONE, len: 0 }
-    }
-}
-
-impl List {
-    pub(crate) const fn len(self) -> usize {
-        self.len
+impl AsMut<Links> for Entry {
+    fn as_mut(&mut self) -> &mut Links {
+        &mut self.links
     }
 }
 
@@ -53,17 +35,17 @@ pub(crate) struct Waiters {
 impl Waiters {
     /// Adds a waiter that is in no list yet; `None` where four billion wait already.
     pub(crate) fn insert(&mut self, waiter: Waiter) -> Option<Key> {
-        let links = Links { previous: NONE, next: NONE, generation: 0, flow: NONE };
+        let entry = Entry { waiter, links: Links::NONE, generation: 0, flow: NONE };
         if let Some(index) = self.free {
-            let entry = &mut self.entries[index as usize];
-            let Links { next, generation, .. } = entry.links;
-            self.free = (next != NONE).then_some(next);
+            let free = &mut self.entries[index as usize];
+            self.free = Some(free.links.next).filter(|&next| next != NONE);
             self.vacant -= 1;
-            *entry = Entry { waiter, links: Links { generation, ..links } };
+            let generation = free.generation;
+            *free = Entry { generation, ..entry };
             return Some(Key { index, generation });
         }
         let index = u32::try_from(self.entries.len()).ok().filter(|&index| index != NONE)?;
-        self.entries.push(Entry { waiter, links });
+        self.entries.push(entry);
         Some(Key { index, generation: 0 })
     }
 
@@ -71,22 +53,26 @@ impl Waiters {
     pub(crate) fn remove(&mut self, key: Key) {
         let free = self.free.unwrap_or(NONE);
         let entry = self.entry_mut(key);
-        entry.links.generation = entry.links.generation.wrapping_add(1);
+        entry.generation = entry.generation.wrapping_add(1);
         entry.links.next = free;
         self.free = Some(key.index);
         self.vacant += 1;
     }
 
-    pub(crate) fn get(&self, key: Key) -> &Waiter {
-        let entry = &self.entries[key.index as usize];
+    /// Returns where the entry of a waiter is.
+    fn place(&self, key: Key) -> u32 {
         #[cfg(test)]
-        assert_eq!(entry.links.generation, key.generation, "a place was used after it was given back");
-        &entry.waiter
+        assert_eq!(self.key(key.index), key, "a place was used after it was given back");
+        key.index
+    }
+
+    pub(crate) fn get(&self, key: Key) -> &Waiter {
+        &self.entries[self.place(key) as usize].waiter
     }
 
     /// Like `get`, for a key that may be stale.
     pub(crate) fn find(&self, key: Key) -> Option<&Waiter> {
-        let entry = self.entries.get(key.index as usize).filter(|entry| entry.links.generation == key.generation);
+        let entry = self.entries.get(key.index as usize).filter(|entry| entry.generation == key.generation);
         entry.map(|entry| &entry.waiter)
     }
 
@@ -95,19 +81,17 @@ impl Waiters {
     }
 
     fn entry_mut(&mut self, key: Key) -> &mut Entry {
-        let entry = &mut self.entries[key.index as usize];
-        #[cfg(test)]
-        assert_eq!(entry.links.generation, key.generation, "a place was used after it was given back");
-        entry
+        let place = self.place(key);
+        &mut self.entries[place as usize]
     }
 
     /// Returns the flow in which a waiter stands, to be read or set.
     pub(crate) fn flow_mut(&mut self, key: Key) -> &mut u32 {
-        &mut self.entry_mut(key).links.flow
+        &mut self.entry_mut(key).flow
     }
 
     pub(crate) fn key(&self, index: u32) -> Key {
-        Key { index, generation: self.entries[index as usize].links.generation }
+        Key { index, generation: self.entries[index as usize].generation }
     }
 
     /// Returns every waiter that was inserted and not removed since.
@@ -140,15 +124,8 @@ impl Waiters {
     }
 
     pub(crate) fn push_back(&mut self, list: &mut List, key: Key) {
-        let tail = list.tail;
-        let entry = self.entry_mut(key);
-        (entry.links.previous, entry.links.next) = (tail, NONE);
-        match tail {
-            NONE => list.head = key.index,
-            _ => self.entries[tail as usize].links.next = key.index,
-        }
-        list.tail = key.index;
-        list.len += 1;
+        let place = self.place(key);
+        list.insert(&mut self.entries, place, NONE);
     }
 
     /// Adds a waiter where its arrival belongs: before the waiters that came later, of which there are few before it.
@@ -158,33 +135,13 @@ impl Waiters {
         while next != NONE && self.entries[next as usize].waiter.sequence < sequence {
             next = self.entries[next as usize].links.next;
         }
-        if next == NONE {
-            return self.push_back(list, key);
-        }
-        let previous = std::mem::replace(&mut self.entries[next as usize].links.previous, key.index);
-        let entry = self.entry_mut(key);
-        (entry.links.previous, entry.links.next) = (previous, next);
-        match previous {
-            NONE => list.head = key.index,
-            _ => self.entries[previous as usize].links.next = key.index,
-        }
-        list.len += 1;
+        list.insert(&mut self.entries, key.index, next);
     }
 
     /// Takes a waiter out of its list.
     pub(crate) fn unlink(&mut self, list: &mut List, key: Key) {
-        let entry = self.entry_mut(key);
-        let (previous, next) = (entry.links.previous, entry.links.next);
-        (entry.links.previous, entry.links.next) = (NONE, NONE);
-        match previous {
-            NONE => list.head = next,
-            _ => self.entries[previous as usize].links.next = next,
-        }
-        match next {
-            NONE => list.tail = previous,
-            _ => self.entries[next as usize].links.previous = previous,
-        }
-        list.len -= 1;
+        let place = self.place(key);
+        list.remove(&mut self.entries, place);
     }
 }
 
@@ -224,7 +181,7 @@ mod tests {
                 members.push(self.key(next));
                 (previous, next) = (next, self.entries[next as usize].links.next);
             }
-            assert_eq!((list.tail, list.len), (previous, members.len()), "a list knows its end and its length");
+            assert_eq!((list.tail, list.len()), (previous, members.len()), "a list knows its end and its length");
             members
         }
     }

@@ -8,14 +8,12 @@ use super::{
 };
 use crate::{
     ids::{LabelId, RuleClassId},
+    links::Links,
     nanos,
     plan::{LabelRule, rules::Rule},
     stall::Stall,
     tokens::{Holder, Marks, NEVER_SERVED, Settled, one_turn},
 };
-
-/// No label, in the list of labels that could be forgotten.
-pub(super) const NOT_LISTED: u32 = u32::MAX;
 
 /// What others may know of a label, by value.
 #[derive(Clone, Copy, Debug)]
@@ -76,8 +74,14 @@ pub(super) struct Label {
     pub(super) start: u64,
     /// Whether telemetry, which counts by label, was told its name.
     pub(super) is_told: bool,
-    pub(super) previous: u32,
-    pub(super) next: u32,
+    /// Its place among the labels that could be forgotten.
+    pub(super) links: Links,
+}
+
+impl AsMut<Links> for Label {
+    fn as_mut(&mut self) -> &mut Links {
+        &mut self.links
+    }
 }
 
 impl Label {
@@ -100,8 +104,7 @@ impl Label {
             mean_hold: 0,
             start: NEVER_SERVED,
             is_told: false,
-            previous: NOT_LISTED,
-            next: NOT_LISTED,
+            links: Links::NONE,
         }
     }
 

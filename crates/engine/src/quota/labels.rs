@@ -14,14 +14,11 @@ mod idle;
 
 use hashbrown::HashTable;
 
-use super::{
-    Throttle,
-    label::{Label, NOT_LISTED},
-    rules::Rules,
-};
+use super::{Throttle, label::Label, rules::Rules};
 use crate::{
     Timestamp,
     ids::{LabelId, RuleClassId},
+    links::List,
     plan::{LabelPlan, LabelRule},
     tokens::Subject,
 };
@@ -34,8 +31,7 @@ pub(super) struct Labels {
     /// The entries that have a name.
     names: HashTable<Name>,
     /// Labels that could be forgotten, the label that is idle for longest first.
-    idle_first: u32,
-    idle_last: u32,
+    idle: List,
     /// The last of the entries that are there from the start: the default entry, and the entries for each class to
     /// share.
     last_fixed: LabelId,
@@ -74,8 +70,7 @@ impl Labels {
             plan,
             entries,
             names: HashTable::new(),
-            idle_first: NOT_LISTED,
-            idle_last: NOT_LISTED,
+            idle: List::default(),
             last_fixed,
             unlabelled: 0,
             active: 0,

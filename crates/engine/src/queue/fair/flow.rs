@@ -1,7 +1,10 @@
 //! One flow, and the line of a partition in which flows take turns.
 
-use super::{super::Lengths, List, ordered::OrderedSet};
-use crate::ids::{FlowKey, Level};
+use super::{Lengths, ordered::OrderedSet};
+use crate::{
+    ids::{FlowKey, Level},
+    links::List,
+};
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Flow {

@@ -23,9 +23,10 @@ mod ordered;
 use std::{collections::BTreeMap, ops::Bound};
 
 use self::flow::{Flow, PartitionFlows};
-use super::slab::{List, Waiters};
+use super::{Lengths, slab::Waiters};
 use crate::{
     ids::{FlowKey, Key, LabelId},
+    links::List,
     tokens::{Claim, FlowTag, STRIDE, Stage, Waiter},
 };
 

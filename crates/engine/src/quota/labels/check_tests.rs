@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use super::{Labels, NOT_LISTED};
+use super::Labels;
 use crate::{
     ids::LabelId,
+    links::NONE,
     tokens::{STRIDE, Subject},
 };
 
@@ -36,14 +37,14 @@ impl Labels {
     }
 
     fn check_idle(&self) {
-        let (mut listed, mut previous, mut next) = (BTreeSet::new(), NOT_LISTED, self.idle_first);
-        while next != NOT_LISTED {
+        let (mut listed, mut previous, mut next) = (BTreeSet::new(), NONE, self.idle.head);
+        while next != NONE {
             let label = &self.entries[next as usize];
-            assert_eq!(label.previous, previous, "idle labels are linked both ways");
+            assert_eq!(label.links.previous, previous, "idle labels are linked both ways");
             assert!(listed.insert(next), "a label is idle once");
-            (previous, next) = (next, label.next);
+            (previous, next) = (next, label.links.next);
         }
-        assert_eq!(self.idle_last, previous, "the last idle label is known");
+        assert_eq!(self.idle.tail, previous, "the last idle label is known");
         let idle = (0..).zip(&self.entries).skip(self.last_fixed.index() as usize + 1);
         let idle = idle.filter(|(_, it)| it.running == 0 && it.waiting == 0 && it.workers.is_none());
         let idle = idle.filter(|(_, it)| !it.name.is_empty());

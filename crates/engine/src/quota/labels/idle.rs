@@ -1,42 +1,25 @@
 //! The list of labels that could be forgotten, the label that is idle for longest first: threaded through their
 //! entries.
 
-use super::{Label, LabelRule, Labels, NOT_LISTED, Rules, Timestamp, hash_of};
+use super::{Label, LabelRule, Labels, Rules, Timestamp, hash_of};
 use crate::{
     ids::{LabelId, RuleClassId},
+    links::NONE,
     tokens::Subject,
 };
 
 impl Labels {
     /// Puts a label at the end of the list.
     pub(super) fn rest(&mut self, id: LabelId) {
-        if !self.is_listed(id) {
-            return;
+        if self.is_listed(id) {
+            self.idle.insert(&mut self.entries, id.index(), NONE);
         }
-        let last = std::mem::replace(&mut self.idle_last, id.index());
-        match last {
-            NOT_LISTED => self.idle_first = id.index(),
-            _ => self.entries[last as usize].next = id.index(),
-        }
-        let label = &mut self.entries[id.index() as usize];
-        (label.previous, label.next) = (last, NOT_LISTED);
     }
 
     /// Takes a label out of the list.
     pub(super) fn wake(&mut self, id: LabelId) {
-        if !self.is_listed(id) {
-            return;
-        }
-        let label = &mut self.entries[id.index() as usize];
-        let (previous, next) = (label.previous, label.next);
-        (label.previous, label.next) = (NOT_LISTED, NOT_LISTED);
-        match previous {
-            NOT_LISTED => self.idle_first = next,
-            _ => self.entries[previous as usize].next = next,
-        }
-        match next {
-            NOT_LISTED => self.idle_last = previous,
-            _ => self.entries[next as usize].previous = previous,
+        if self.is_listed(id) {
+            self.idle.remove(&mut self.entries, id.index());
         }
     }
 
@@ -56,7 +39,7 @@ impl Labels {
             return u32::try_from(self.entries.len() - 1).ok().map(LabelId::from_index);
         }
         for _ in 0..TRIES {
-            let id = Some(LabelId::from_index(self.idle_first)).filter(|id| id.index() != NOT_LISTED)?;
+            let id = Some(self.idle.head).filter(|&first| first != NONE).map(LabelId::from_index)?;
             if self.get(id).key_meters.as_ref().is_none_or(|key_meters| rules.may_close(now, key_meters)) {
                 self.forget(now, id, rules);
                 return Some(id);
