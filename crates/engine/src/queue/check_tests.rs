@@ -13,10 +13,10 @@ impl WaitQueue {
     /// Asserts what is counted in every verb.
     pub(crate) fn check(&self, partitions: &(impl Iterator<Item = PartitionId> + Clone)) {
         let sum = |of: fn(Lengths) -> usize| partitions.clone().map(|it| of(self.lengths_of(it))).sum::<usize>();
-        assert_eq!(self.lengths.in_line, sum(|it| it.in_line), "waiters in line are conserved");
-        assert_eq!(self.lengths.in_room, sum(|it| it.in_room), "and those of them in the room for guarantees");
-        assert_eq!(self.lengths.at_gate, sum(|it| it.at_gate), "and at the gate");
-        assert!(self.flows.waiters.len() >= self.lengths.all(), "every waiter has an entry");
+        assert_eq!(self.lengths().in_line, sum(|it| it.in_line), "waiters in line are conserved");
+        assert_eq!(self.lengths().in_room, sum(|it| it.in_room), "and those of them in the room for guarantees");
+        assert_eq!(self.lengths().at_gate, sum(|it| it.at_gate), "and at the gate");
+        assert!(self.flows.waiters.len() >= self.lengths().all(), "every waiter has an entry");
     }
 
     /// Asserts everything that is stored twice, once as it is and once as a sum, a set or a heap. `flow_tag` of the
@@ -29,7 +29,7 @@ impl WaitQueue {
         let count = |stage| live.iter().filter(|(_, waiter)| waiter.stage == stage).count();
         let in_room = live.iter().filter(|(_, waiter)| waiter.claim != Claim::None).count();
         let expected = Lengths { in_line: count(Stage::Line), in_room, at_gate: count(Stage::Gate) };
-        assert_eq!(self.lengths, expected, "waiters are conserved");
+        assert_eq!(self.lengths(), expected, "waiters are conserved");
         let with_end = live.iter().filter(|(_, waiter)| waiter.deadline != Timestamp::NEVER);
         let expected: BTreeMap<_, _> = with_end.map(|(key, waiter)| (key.index, waiter.deadline)).collect();
         assert_eq!(self.deadlines.members(), expected, "exactly those whose wait can end have a deadline");

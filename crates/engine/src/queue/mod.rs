@@ -25,7 +25,6 @@ use crate::{
 /// The waiters.
 #[derive(Debug)]
 pub(crate) struct WaitQueue {
-    lengths: Lengths,
     plan: QueuePlan,
     /// Time when the line was empty last.
     last_empty: Timestamp,
@@ -58,6 +57,18 @@ impl Lengths {
     fn of(&mut self, stage: Stage) -> &mut usize {
         if stage == Stage::Line { &mut self.in_line } else { &mut self.at_gate }
     }
+
+    /// Counts a waiter that joins the line or the gate.
+    fn enter(&mut self, stage: Stage, claim: Claim) {
+        *self.of(stage) += 1;
+        self.in_room += usize::from(claim != Claim::None);
+    }
+
+    /// Counts a waiter that leaves the line or the gate.
+    fn exit(&mut self, stage: Stage, claim: Claim) {
+        *self.of(stage) -= 1;
+        self.in_room -= usize::from(claim != Claim::None);
+    }
 }
 
 /// What is free for a further waiter.
@@ -82,30 +93,31 @@ pub(crate) struct Left {
 
 impl WaitQueue {
     pub(crate) fn new(partitions: usize, plan: QueuePlan) -> Self {
-        Self {
-            lengths: Lengths::default(),
+        let mut queue = Self {
             plan,
             last_empty: Timestamp::ZERO,
-            allowances: vec![BurstAllowance::default(); partitions],
+            allowances: Vec::new(),
             two_turns: Duration::ZERO,
-            flows: FairQueue::new(partitions, plan.discipline == Discipline::Fifo, plan.aging),
+            flows: FairQueue::default(),
             runs: Runs::default(),
             deadlines: Deadlines::default(),
             passed_over: false,
             sequence: 0,
-        }
+        };
+        queue.replace(partitions, plan);
+        queue
     }
 
     /// Takes new settings. Waiters keep their places.
     pub(crate) fn replace(&mut self, partitions: usize, plan: QueuePlan) {
         self.plan = plan;
         self.allowances.resize_with(partitions, BurstAllowance::default);
-        self.flows.reorder(partitions, plan.discipline == Discipline::Fifo, plan.aging);
+        self.flows.replace(partitions, plan);
     }
 
     #[inline]
     pub(crate) const fn lengths(&self) -> Lengths {
-        self.lengths
+        self.flows.lengths
     }
 
     /// Returns what the settings say.
@@ -134,7 +146,7 @@ impl WaitQueue {
     /// and a limit that shrank runs more.
     #[inline]
     pub(crate) fn room(&self, limit: usize, running: usize) -> Room {
-        let Lengths { in_line, at_gate, .. } = self.lengths;
+        let Lengths { in_line, at_gate, .. } = self.lengths();
         let places = self.plan.line.places.count(limit);
         let inside = running.saturating_add(in_line);
         let within_gate = self.plan.queue.is_none_or(|queue| inside < limit.saturating_add(queue));
@@ -207,8 +219,6 @@ impl WaitQueue {
             self.two_turns = two_turns();
         }
         self.flows.waiters.get_mut(key).claim = claim;
-        self.lengths.in_room += usize::from(claim != Claim::None);
-        *self.lengths.of(stage) += 1;
         self.flows.enlist(key, stage, flow_tag, Waiters::push_back);
         self.begin_wait(now, key, stage, own, in_room);
     }
@@ -219,7 +229,6 @@ impl WaitQueue {
         let Waiter { stage, run, .. } = self.get(key);
         let until = if let Stage::Granted { until, .. } = stage { until } else { None };
         self.note_wait(now, run);
-        self.lengths.in_line += 1;
         self.flows.enlist(key, Stage::Line, flow_tag, Waiters::push_in_order);
         self.begin_wait(now, key, Stage::Line, own, None);
         if let Some(until) = until {
@@ -230,12 +239,10 @@ impl WaitQueue {
 
     /// Takes a waiter out of the line or the gate, unless its wait ended before: for its slot if it `is_served`.
     pub(crate) fn leave(&mut self, key: Key, is_served: bool) -> Option<Left> {
-        let &Waiter { stage, claim, partition, label, run, marks, .. } = self.flows.waiters.get(key);
+        let &Waiter { stage, partition, label, run, marks, .. } = self.flows.waiters.get(key);
         if matches!(stage, Stage::Granted { .. } | Stage::Refused(_)) {
             return None;
         }
-        *self.lengths.of(stage) -= 1;
-        self.lengths.in_room -= usize::from(claim != Claim::None);
         let start = self.flows.leave(key, is_served);
         if self.lengths_of(partition).in_line == 0 {
             self.allowances[partition.index()].rest();
@@ -250,7 +257,6 @@ impl WaitQueue {
     /// Takes a waiter away from the gate, for a place in line; returns where its flow goes on, if the waiter was the
     /// last one of it.
     pub(crate) fn leave_gate(&mut self, key: Key) -> Option<u64> {
-        self.lengths.at_gate -= 1;
         self.flows.leave(key, false)
     }
 

@@ -14,7 +14,7 @@ impl WaitQueue {
     /// Notes whether the line is empty.
     #[inline]
     pub(super) fn note_empty(&mut self, now: Timestamp) {
-        if self.lengths.in_line == 0 {
+        if self.lengths().in_line == 0 {
             self.last_empty = now;
         }
     }
@@ -24,7 +24,7 @@ impl WaitQueue {
     #[inline]
     pub(crate) fn pass(&mut self, now: Timestamp) -> bool {
         self.note_empty(now);
-        if self.lengths.all() == 0 {
+        if self.lengths().all() == 0 {
             return false;
         }
         self.flows.newest_first = self.is_backed_up(now);
@@ -84,7 +84,7 @@ impl WaitQueue {
     pub(super) fn is_backed_up(&self, now: Timestamp) -> bool {
         match self.plan.discipline {
             Discipline::AdaptiveLifo { interval, .. } => {
-                self.lengths.in_line > 0 && now.since(self.last_empty) > interval
+                self.lengths().in_line > 0 && now.since(self.last_empty) > interval
             }
             Discipline::BurstCredit { .. } | Discipline::Fair | Discipline::Fifo => false,
         }

@@ -27,13 +27,16 @@ use super::{Lengths, slab::Waiters};
 use crate::{
     ids::{FlowKey, Key, LabelId},
     links::List,
-    tokens::{Claim, FlowTag, STRIDE, Stage, Waiter},
+    plan::{Discipline, QueuePlan},
+    tokens::{FlowTag, STRIDE, Stage, Waiter},
 };
 
 /// All waiters.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct FairQueue {
     pub(super) waiters: Waiters,
+    /// How many wait, over all partitions.
+    pub(super) lengths: Lengths,
     flows: Vec<Flow>,
     free: Vec<u32>,
     numbers: BTreeMap<FlowKey, u32>,
@@ -48,24 +51,11 @@ pub(crate) struct FairQueue {
 }
 
 impl FairQueue {
-    pub(crate) fn new(partitions: usize, by_arrival: bool, aging: Option<u32>) -> Self {
-        Self {
-            waiters: Waiters::default(),
-            flows: Vec::new(),
-            free: Vec::new(),
-            numbers: BTreeMap::new(),
-            lines: std::iter::repeat_with(PartitionFlows::default).take(partitions).collect(),
-            stamp: 0,
-            aging,
-            by_arrival,
-            newest_first: false,
-        }
-    }
-
-    /// Changes the order of the flows, and how many partitions there are.
-    pub(crate) fn reorder(&mut self, partitions: usize, by_arrival: bool, aging: Option<u32>) {
+    /// Takes new settings: the order of the flows, and how many partitions there are.
+    pub(crate) fn replace(&mut self, partitions: usize, plan: QueuePlan) {
         self.lines.resize_with(partitions, PartitionFlows::default);
-        self.aging = aging;
+        self.aging = plan.aging;
+        let by_arrival = plan.discipline == Discipline::Fifo;
         if self.by_arrival == by_arrival {
             return;
         }
@@ -114,12 +104,10 @@ impl FairQueue {
         let flow = &mut self.flows[number as usize];
         let line = &mut self.lines[flow_key.partition.index()];
         if stage == Stage::Line {
-            line.waiters.in_line += 1;
             let before = flow.length();
             push(&mut self.waiters, &mut flow.line, key);
             line.note_length(flow, number, before);
         } else {
-            line.waiters.at_gate += 1;
             self.waiters.push_back(&mut flow.gate, key);
             if flow.gate.len() == 1 {
                 line.gates.insert((self.waiters.get(key).sequence, number));
@@ -128,7 +116,8 @@ impl FairQueue {
         line.waiting[flow_key.level.index()] += usize::from(!flow.throttled);
         let waiter = self.waiters.get_mut(key);
         waiter.stage = stage;
-        line.waiters.in_room += usize::from(waiter.claim != Claim::None);
+        self.lengths.enter(stage, waiter.claim);
+        line.waiters.enter(stage, waiter.claim);
         self.follow_arrivals(number);
     }
 
@@ -141,13 +130,11 @@ impl FairQueue {
         let line = &mut self.lines[flow.key.partition.index()];
         match stage {
             Stage::Line => {
-                line.waiters.in_line -= 1;
                 let before = flow.length();
                 self.waiters.unlink(&mut flow.line, key);
                 line.note_length(flow, number, before);
             }
             Stage::Gate => {
-                line.waiters.at_gate -= 1;
                 let was_first = line.gates.remove(&(sequence, number));
                 self.waiters.unlink(&mut flow.gate, key);
                 if let Some(first) = self.waiters.front(flow.gate).filter(|_| was_first) {
@@ -156,7 +143,8 @@ impl FairQueue {
             }
             Stage::Granted { .. } | Stage::Refused(_) => return None,
         }
-        line.waiters.in_room -= usize::from(claim != Claim::None);
+        self.lengths.exit(stage, claim);
+        line.waiters.exit(stage, claim);
         line.waiting[flow.key.level.index()] -= usize::from(!flow.throttled);
         let turn = if is_served && !self.by_arrival { flow.stride } else { 0 };
         if is_served {
