@@ -1,19 +1,18 @@
 //! How many waiters each run has, over all labels.
 
-use std::{
-    collections::{HashMap, VecDeque},
-    sync::Arc,
-};
+use std::collections::VecDeque;
 
-use crate::ids::RunId;
+use hashbrown::HashTable;
+
+use crate::{hash_of, ids::RunId};
 
 /// Counts the waiters of each run of each namespace. A run has a number while a request of it has a place: a request that
 /// asks a store does not wait, and may wait again. The number keeps its name for as long as the journal may ask for it, so
 /// there are never more entries than places and entries of the journal.
 #[derive(Debug, Default)]
 pub(crate) struct Runs {
-    /// Numbers by namespace and name.
-    numbers: HashMap<Arc<str>, HashMap<Arc<str>, RunId>>,
+    /// Numbers, found by the hashes of their runs.
+    numbers: HashTable<RunId>,
     entries: Vec<Entry>,
     /// Numbers that may be used again, and the entry of the journal with which each left, in that order.
     free: VecDeque<(u64, RunId)>,
@@ -21,8 +20,10 @@ pub(crate) struct Runs {
 
 #[derive(Debug)]
 struct Entry {
-    namespace: Arc<str>,
-    name: Arc<str>,
+    namespace: Box<str>,
+    name: Box<str>,
+    /// The hash of both.
+    hash: u64,
     places: usize,
     waiting: usize,
 }
@@ -35,7 +36,11 @@ impl Runs {
 
     /// Returns the number of a run that has one.
     pub(crate) fn find(&self, namespace: &str, run: &str) -> RunId {
-        self.numbers.get(namespace).and_then(|runs| runs.get(run)).copied().unwrap_or(RunId::NONE)
+        let is_it = |number: &RunId| {
+            let entry = &self.entries[number.index()];
+            *entry.name == *run && *entry.namespace == *namespace
+        };
+        self.numbers.find(hash_of(namespace, run), is_it).copied().unwrap_or(RunId::NONE)
     }
 
     /// Returns the name of the run that had this number last.
@@ -51,10 +56,8 @@ impl Runs {
             entry.places += 1;
             return known;
         }
-        let namespace =
-            self.numbers.get_key_value(namespace).map_or_else(|| Arc::from(namespace), |(it, _)| it.clone());
-        let entry = Entry { namespace: Arc::clone(&namespace), name: Arc::from(run), places: 1, waiting: 0 };
-        let name = Arc::clone(&entry.name);
+        let hash = hash_of(namespace, run);
+        let entry = Entry { namespace: namespace.into(), name: run.into(), hash, places: 1, waiting: 0 };
         let free = self.free.front().filter(|(left, _)| *left < forgotten).map(|&(_, number)| number);
         let number = match free {
             Some(number) => {
@@ -67,7 +70,7 @@ impl Runs {
                 RunId::from_index(self.entries.len() - 1)
             }
         };
-        self.numbers.entry(namespace).or_default().insert(name, number);
+        self.numbers.insert_unique(hash, number, |number| self.entries[number.index()].hash);
         number
     }
 
@@ -88,11 +91,8 @@ impl Runs {
         if entry.places > 0 {
             return;
         }
-        if let Some(runs) = self.numbers.get_mut(&*entry.namespace) {
-            runs.remove(&*entry.name);
-            if runs.is_empty() {
-                self.numbers.remove(&*entry.namespace);
-            }
+        if let Ok(known) = self.numbers.find_entry(entry.hash, |known| *known == number) {
+            known.remove();
         }
         self.free.push_back((newest + 1, number));
     }
@@ -106,8 +106,7 @@ mod tests {
     impl Runs {
         /// Returns how many requests wait for each run that has a number.
         pub(crate) fn counts(&self) -> std::collections::BTreeMap<RunId, usize> {
-            let numbers: Vec<RunId> = self.numbers.values().flat_map(HashMap::values).copied().collect();
-            assert!(self.numbers.values().all(|runs| !runs.is_empty()), "a namespace without runs is forgotten");
+            let numbers: Vec<RunId> = self.numbers.iter().copied().collect();
             assert_eq!(numbers.len() + self.free.len(), self.entries.len(), "each entry is a run's or free");
             numbers.into_iter().map(|number| (number, self.entries[number.index()].waiting)).collect()
         }
