@@ -131,9 +131,9 @@ impl WaitQueue {
         self.runs.waiting(run)
     }
 
-    /// Returns the number of a run of which a request has a place.
-    pub(crate) fn find_run(&self, namespace: &str, run: &str) -> RunId {
-        self.runs.find(namespace, run)
+    /// Returns the number of the run of a request, if it has one and a request of it has a place.
+    pub(crate) fn find_run(&self, ask: &Ask<'_>) -> RunId {
+        ask.run().map_or(RunId::NONE, |(namespace, run)| self.runs.find(namespace, run))
     }
 
     /// Returns the name of the run that had this number last.
@@ -180,8 +180,7 @@ impl WaitQueue {
         has: Option<(u32, Marks, DryRunOutcome)>,
         (forgotten, newest): (u64, u64),
     ) -> Option<Key> {
-        let run = ask.subject.and_then(|subject| Some((subject.namespace, subject.run?)));
-        let run = run.map_or(RunId::NONE, |(namespace, run)| self.runs.join(namespace, run, forgotten));
+        let run = ask.run().map_or(RunId::NONE, |(namespace, run)| self.runs.join(namespace, run, forgotten));
         self.sequence += 1;
         let Some(key) = self.flows.waiters.insert(Waiter::new(ask, label, run, self.sequence, now)) else {
             self.runs.leave(run, newest);

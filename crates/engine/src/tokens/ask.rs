@@ -54,9 +54,15 @@ impl<'a> Subject<'a> {
     }
 }
 
-impl Ask<'_> {
+impl<'a> Ask<'a> {
     /// How many slots a request takes.
     pub(crate) const COST: usize = 1;
+
+    /// Returns the namespace and the name of the run that the request is a part of, if it is.
+    pub(crate) fn run(&self) -> Option<(&'a str, &'a str)> {
+        let subject = self.subject?;
+        Some((subject.namespace, subject.run?))
+    }
 
     /// Returns a request of `partition` without a label, whose caller waits for ever.
     pub(crate) const fn of(partition: PartitionId) -> Self {

@@ -136,9 +136,8 @@ impl Engine {
             if of_label.waiting >= plan.max_waiting {
                 return taken(Reason::LabelQueueFull, of_label.waiting, plan.max_waiting);
             }
-            let of_run = |run| self.queue.of_run(self.queue.find_run(subject.namespace, run));
             let most = plan.max_waiting_per_run;
-            if subject.run.is_some_and(|run| of_run(run) >= most) {
+            if subject.run.is_some() && self.queue.of_run(self.queue.find_run(ask)) >= most {
                 return taken(Reason::RunCap, most, most);
             }
         }

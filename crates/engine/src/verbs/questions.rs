@@ -151,10 +151,6 @@ impl Engine {
 
     /// Returns the reference of a request that has just come, with its run.
     pub(super) fn request_of(&self, now: Timestamp, ask: &Ask<'_>, label: LabelId) -> RequestRef {
-        let request = RequestRef::new(now, ask.partition, label);
-        match ask.subject.and_then(|subject| Some((subject.namespace, subject.run?))) {
-            Some((namespace, run)) => RequestRef { run: self.queue.find_run(namespace, run), ..request },
-            None => request,
-        }
+        RequestRef { run: self.queue.find_run(ask), ..RequestRef::new(now, ask.partition, label) }
     }
 }
