@@ -7,7 +7,7 @@ use crate::{
     Problem, normal,
     plan::{
         matching::has_star,
-        rules::{ClassPlan, OnStoreFailure, RateRule, RulesPlan, Target},
+        rules::{ClassPlan, LimitsPlan, OnStoreFailure, RateRule, RulesPlan, Target},
     },
 };
 
@@ -99,21 +99,20 @@ impl Rules {
         for (name, limits) in &self.classes {
             let path = format!("classes.{name}");
             let limits = limits.plan(&path, shared, problems);
-            match normal(name).filter(|name| *name != OTHERS) {
-                None => {
-                    problems.push(Problem::new(path, format!("found {name:?} as a name, allowed are 1 to 256 bytes")))
-                }
+            let problem = match normal(name).filter(|name| *name != OTHERS) {
+                None => format!("found {name:?} as a name, allowed are 1 to 256 bytes"),
                 // Overrides say so themselves, and a class that has some needs not be written down.
-                Some(name) if has_star(name) => {
-                    if !self.overrides.iter().any(|(_, class, _)| class == name) {
-                        problems.push(Problem::new(path, IDLE_CLASS));
-                    }
-                }
+                Some(name) if has_star(name) && self.overrides.iter().any(|(_, class, _)| class == name) => continue,
+                Some(name) if has_star(name) => IDLE_CLASS.to_owned(),
                 Some(name) if classes.iter().any(|known| *known.name == *name) => {
-                    problems.push(Problem::new(path, "found twice, each class is allowed once"));
+                    "found twice, each class is allowed once".to_owned()
                 }
-                Some(name) => classes.push(ClassPlan { name: name.into(), limits, overrides: HashMap::new() }),
-            }
+                Some(name) => {
+                    classes.push(ClassPlan { name: name.into(), limits, overrides: HashMap::new() });
+                    continue;
+                }
+            };
+            problems.push(Problem::new(path, problem));
         }
         if classes.len() > MOST_CLASSES {
             let message = format!("found {}, allowed are {} at most", classes.len() - 1, MOST_CLASSES - 1);
@@ -122,34 +121,28 @@ impl Rules {
         for (key, class, limits) in &self.overrides {
             let path = format!("{}.{}.{class}", key.setting(), key.text());
             let limits = limits.plan(&path, shared, problems);
-            let known =
-                classes.iter_mut().find(|known| *known.name == **class || class == OTHERS && known.name.is_empty());
-            let Some(known) = known else {
-                if class != OTHERS && has_star(class) {
-                    problems.push(Problem::new(path, IDLE_CLASS));
-                    continue;
-                }
-                problems.push(Problem::new(
-                    path,
-                    format!("found class {class:?}, allowed are the names under classes, and {OTHERS}"),
-                ));
-                continue;
-            };
-            if let Some(problem) = key.idle_star() {
+            if let Err(problem) = add_override(&mut classes, key, class, limits) {
                 problems.push(Problem::new(path, problem));
-                continue;
-            }
-            match key.target() {
-                None => problems.push(Problem::new(path, "found an empty name, allowed are 1 to 256 bytes")),
-                Some(target) => {
-                    if known.overrides.insert(target, limits).is_some() {
-                        problems.push(Problem::new(path, "found twice, each key is allowed once"));
-                    }
-                }
             }
         }
         check_groups(&classes, problems);
         RulesPlan { classes }
+    }
+}
+
+/// Adds what holds for a key of a class, or says what is wrong with it.
+fn add_override(classes: &mut [ClassPlan], key: &Key, class: &str, limits: LimitsPlan) -> Result<(), String> {
+    let is_it = |known: &&mut ClassPlan| *known.name == *class || class == OTHERS && known.name.is_empty();
+    let Some(known) = classes.iter_mut().find(is_it) else {
+        let is_idle = class != OTHERS && has_star(class);
+        let unknown = || format!("found class {class:?}, allowed are the names under classes, and {OTHERS}");
+        return Err(if is_idle { IDLE_CLASS.to_owned() } else { unknown() });
+    };
+    key.idle_star().map_or(Ok(()), Err)?;
+    let target = key.target().ok_or("found an empty name, allowed are 1 to 256 bytes")?;
+    match known.overrides.insert(target, limits) {
+        None => Ok(()),
+        Some(_) => Err("found twice, each key is allowed once".to_owned()),
     }
 }
 
