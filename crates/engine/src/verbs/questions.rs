@@ -24,9 +24,6 @@ impl Engine {
     /// Returns the rule that stops a request of a label that arrives, whether the request may wait then or not.
     #[inline]
     pub(crate) fn blocking_rule(&self, now: Timestamp, label: LabelId) -> Option<ExhaustedRule> {
-        if !self.quotas.has_rules().any {
-            return None;
-        }
         self.quotas.exhausted(now, label, self.rules_in_force(), true)
     }
 
