@@ -56,9 +56,8 @@ impl Labels {
     pub(super) fn new(plan: LabelPlan, rules: &mut Rules) -> Self {
         let mut entries = vec![Label::new(RuleClassId::OTHERS, "", "", LabelRule::default())];
         // Where no rules count by namespace, labels of all namespaces share the same entry.
-        for spans_namespaces in if rules.is_empty() { &[false][..] } else { &[false, true] } {
-            let spans_namespaces = *spans_namespaces;
-            for class in RuleClassId::all().take(usize::from(rules.classes().max(1))) {
+        for spans_namespaces in [false, true].into_iter().take(if rules.is_empty() { 1 } else { 2 }) {
+            for class in RuleClassId::all().take(rules.plan.classes.len().max(1)) {
                 let mut shared = Label { spans_namespaces, ..Label::new(class, "", "", plan.default) };
                 shared.key_meters = rules.open(&shared);
                 shared.find_cap(plan.enforce_workers);

@@ -138,17 +138,11 @@ impl Meters {
             self.list[number as usize].needed_by += 1;
             return MeterId::from_number(number);
         }
-        let meter = Meter { key: key.clone(), needed_by: 1, ..Meter::default() };
-        let number = match self.free.pop() {
-            Some(number) => {
-                self.list[number as usize] = meter;
-                number
-            }
-            None => {
-                self.list.push(meter);
-                u32::try_from(self.list.len() - 1).unwrap_or(u32::MAX)
-            }
-        };
+        let number = self.free.pop().unwrap_or_else(|| {
+            self.list.push(Meter::default());
+            u32::try_from(self.list.len() - 1).unwrap_or(u32::MAX)
+        });
+        self.list[number as usize] = Meter { key: key.clone(), needed_by: 1, ..Meter::default() };
         self.numbers.insert(key, number);
         MeterId::from_number(number)
     }

@@ -51,12 +51,6 @@ pub(in crate::quota) struct Rules {
 }
 
 impl Rules {
-    /// Returns how many classes have rules, the class without rules of its own as one of them; none, if there are no
-    /// rules.
-    pub(in crate::quota) fn classes(&self) -> u8 {
-        u8::try_from(self.plan.classes.len()).unwrap_or(u8::MAX)
-    }
-
     /// Whether there is any rule at all.
     pub(in crate::quota) fn is_empty(&self) -> bool {
         self.plan.classes.is_empty()

@@ -17,14 +17,11 @@ impl Rules {
         let shared = if self.are_shared { SharedRules::of(&plan.name, namespace, label, &rules) } else { None };
         let remote = shared.map(Remote::of);
         let namespace = (!spans_namespaces).then(|| namespace.clone());
-        let meter = MeterKey { namespace: namespace.clone(), of: MeterOf::Class(*class) };
-        let group = rules.budget.as_ref().map(|(group, _)| group.clone());
-        let namespace_meter = self.meters.join(meter);
-        let group = group.map(|group| MeterKey { namespace, of: MeterOf::Group(group) });
-        let group = group.map(|key| self.meters.join(key));
-        let rate = Rate::default();
-        let throttled = Throttled::default();
-        Some(Box::new(KeyMeters { rules, rate, namespace: namespace_meter, group, throttled, remote }))
+        let mut join = |of| self.meters.join(MeterKey { namespace: namespace.clone(), of });
+        let of_class = join(MeterOf::Class(*class));
+        let group = rules.budget.as_ref().map(|(group, _)| join(MeterOf::Group(group.clone())));
+        let (rate, throttled) = (Rate::default(), Throttled::default());
+        Some(Box::new(KeyMeters { rules, rate, namespace: of_class, group, throttled, remote }))
     }
 
     /// Looks up the rules of a label again. What was used of its rates stays used.
