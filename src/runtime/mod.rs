@@ -195,7 +195,7 @@ impl Admission {
         let subject = Subject::new(normal(namespace).unwrap_or_default(), label, None);
         let now = self.shared.time.now();
         let found = self.shared.with_engine(|state, _| {
-            state.engine.pass_time(now);
+            state.engine.advance(now);
             state.engine.waiters_of(&subject, 0, usize::MAX)
         });
         found.map(|(waiters, _)| waiters).unwrap_or_default()

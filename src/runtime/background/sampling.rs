@@ -17,7 +17,7 @@ impl Shared {
             let now = self.time.now();
             *history = Some(Box::new(History::new(self.with_engine(|state, _| {
                 state.engine.begin_sampling();
-                state.engine.pass_time(now);
+                state.engine.advance(now);
                 state.engine.sample()
             }))));
         }

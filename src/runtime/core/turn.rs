@@ -130,7 +130,7 @@ impl Core {
                 // The waiter that gets the slot may be too late for it by now.
                 let now = self.time.now();
                 let mut state = lock(&self.state);
-                state.engine.pass_time(now);
+                state.engine.advance(now);
                 self.turn(state, |state, _| state.schedule.is_stale(now))
             }
         }

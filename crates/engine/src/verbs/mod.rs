@@ -31,9 +31,10 @@ use crate::{
 };
 
 impl Engine {
-    /// Moves the time on, and returns it. It never runs backwards, whatever the clock does, and never reaches "never".
+    /// Moves the time on, and does nothing else; returns it. It never runs backwards, whatever the clock does, and never reaches
+    /// "never".
     #[inline]
-    pub(super) fn advance(&mut self, now: Timestamp) -> Timestamp {
+    pub fn advance(&mut self, now: Timestamp) -> Timestamp {
         self.now = self.now.max(now).min(Timestamp::LATEST);
         self.now
     }

@@ -149,11 +149,6 @@ impl Engine {
         self.now
     }
 
-    /// Moves the time on, and does nothing else.
-    pub fn pass_time(&mut self, now: Timestamp) {
-        self.advance(now);
-    }
-
     /// Moves the time on for a look at the engine, and judges its state.
     pub fn pass_time_for_look(&mut self, now: Timestamp) {
         let now = self.advance(now);
@@ -164,13 +159,14 @@ impl Engine {
     /// Judges the state of the handle by what is seen of it now, and by the last seconds.
     fn judge(&mut self, now: Timestamp) {
         let (usual, (_, is_stuck)) = (self.usual_hold(), self.stuck(&self.holders()));
-        let Self { lifecycle, outage, capacity, queue, telemetry, .. } = self;
+        let Self { lifecycle, capacity, queue, telemetry, .. } = self;
+        let (is_shared, store) = (self.quotas.has_rules().shared, self.outage.seen(now));
         let inputs = HealthInputs {
             is_draining: lifecycle.is_draining(),
             binds: lifecycle.enforces(),
-            is_store_gone: self.quotas.has_rules().shared && outage.is_gone(now, None),
-            is_store_quiet: self.quotas.has_rules().shared && outage.seen(now).quiet.is_some(),
-            is_store_slow: self.quotas.has_rules().shared && outage.seen(now).slow.is_some(),
+            is_store_gone: is_shared && self.outage.is_gone(now, None),
+            is_store_quiet: is_shared && store.quiet.is_some(),
+            is_store_slow: is_shared && store.slow.is_some(),
             is_busy: capacity.is_full() || queue.lengths().all() > 0,
             is_line_long: queue.lengths().all() >= capacity.limit().max(1),
             is_stuck,

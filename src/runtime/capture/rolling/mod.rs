@@ -123,7 +123,7 @@ impl RollingCapture {
     fn begin(self, shared: &Arc<Shared>) -> Result<Arc<Mutex<Ring>>, CaptureError> {
         let (sender, rows) = sync_channel(BUFFER);
         let checkpoint = shared.with_engine(|state, time| {
-            state.engine.pass_time(time.now());
+            state.engine.advance(time.now());
             state.record(Tape::with_gaps(sender))
         });
         let checkpoint = checkpoint.ok_or(CaptureError::Running)?;
