@@ -96,13 +96,8 @@ impl fmt::Debug for BuildError {
 
 impl fmt::Display for BuildError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the admission settings can't be used")?;
-        let mut separator = ": ";
-        for problem in &self.problems {
-            write!(f, "{separator}{problem}")?;
-            separator = "; ";
-        }
-        Ok(())
+        let problems: Vec<_> = self.problems.iter().map(Problem::to_string).collect();
+        write!(f, "the admission settings can't be used: {}", problems.join("; "))
     }
 }
 
