@@ -81,13 +81,9 @@ impl Remote {
 
     /// Lets the next request ask, if the label waits; returns whether it does.
     pub(in crate::quota) const fn allow_probe(&mut self) -> bool {
-        match &mut self.closed {
-            Some(closed) => {
-                closed.probe_allowed = true;
-                true
-            }
-            None => false,
-        }
+        let Some(closed) = &mut self.closed else { return false };
+        closed.probe_allowed = true;
+        true
     }
 
     /// Whether the label waits for this kind of rule.
