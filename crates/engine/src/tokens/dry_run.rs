@@ -5,15 +5,9 @@
 
 use crate::Reason;
 
-/// What would have become of a request, if not what did.
+/// What would have become of a request, if not what did: what it would have waited for, or why it would have been rejected.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct DryRunOutcome(Option<DryRunDecision>);
-
-#[derive(Clone, Copy, Debug)]
-enum DryRunDecision {
-    Queue(Reason),
-    Reject(Reason),
-}
+pub struct DryRunOutcome(Option<Result<Reason, Reason>>);
 
 impl DryRunOutcome {
     #[doc(hidden)]
@@ -21,18 +15,15 @@ impl DryRunOutcome {
 
     /// Returns the outcome of a request that would have found a place to wait for what this reason says, or a reason to be rejected.
     pub(crate) const fn have(place: Result<Reason, Reason>) -> Self {
-        Self(Some(match place {
-            Ok(waits_for) => DryRunDecision::Queue(waits_for),
-            Err(reason) => DryRunDecision::Reject(reason),
-        }))
+        Self(Some(place))
     }
 
     /// Returns what became of the request, in a word, and why it would not have been admitted.
     pub const fn outcome(self) -> (&'static str, Option<Reason>) {
         match self.0 {
             None => ("admitted", None),
-            Some(DryRunDecision::Queue(reason)) => ("would_queue", Some(reason)),
-            Some(DryRunDecision::Reject(reason)) => ("would_reject", Some(reason)),
+            Some(Ok(reason)) => ("would_queue", Some(reason)),
+            Some(Err(reason)) => ("would_reject", Some(reason)),
         }
     }
 }
