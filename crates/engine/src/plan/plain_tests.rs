@@ -2,7 +2,9 @@
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use super::{Bound, Discipline, JOURNAL, LabelPlan, LabelRule, PartitionMode, PartitionPlan, Plan, rules::RulesPlan};
+use super::{
+    Bound, Discipline, JOURNAL, LabelPlan, LabelRule, PartitionMode, PartitionPlan, Places, Plan, rules::RulesPlan,
+};
 use crate::limit::LimitAlgorithm;
 
 impl Plan {
@@ -32,6 +34,13 @@ impl Plan {
     }
 }
 
+impl Bound {
+    /// So many places, for waits of this length.
+    pub(crate) const fn of(places: usize, wait: Option<Duration>) -> Self {
+        Self { places: Places::Exactly(places), wait }
+    }
+}
+
 impl Default for LabelPlan {
     fn default() -> Self {
         Self {
@@ -52,6 +61,11 @@ impl Default for LabelPlan {
 
 impl PartitionPlan {
     pub(crate) fn burst(name: &str, part: u32) -> Self {
-        Self { name: Arc::from(name), part, mode: PartitionMode::Burst, observes: false, withheld: 0 }
+        Self::of(name, part, PartitionMode::Burst)
+    }
+
+    /// A partition whose decisions bind, and that lends all of its slots.
+    pub(crate) fn of(name: &str, part: u32, mode: PartitionMode) -> Self {
+        Self { name: Arc::from(name), part, mode, observes: false, withheld: 0 }
     }
 }

@@ -8,7 +8,7 @@ use std::{collections::HashMap, fs, path::Path, time::Duration};
 use crate::{
     Ask, Engine, PartitionId, Slot,
     limit::{Aimd, Fixed, Gradient2, Limit, LimitAlgorithm, NetflixWindow, QueueSize, Sample, Vegas},
-    plan::{Bound, PartitionMode, PartitionPlan, Places, Plan},
+    plan::{Bound, PartitionMode, PartitionPlan, Plan},
 };
 use crate::{Outcome, Timestamp};
 
@@ -142,10 +142,10 @@ fn check_limiter(name: &str, text: &str) -> Result<usize, String> {
         }
     };
     let known = partitions(text);
-    let plan = |name: &str, part, mode| PartitionPlan { name: name.into(), part, mode, observes: false, withheld: 0 };
-    let mut partitions = vec![plan("unknown", 0, PartitionMode::Burst)];
-    partitions.extend(known.iter().map(|(name, part)| plan(name, *part, PartitionMode::Overcommit)));
-    let closed = Bound { places: Places::Exactly(0), wait: None };
+    let mut partitions = vec![PartitionPlan::burst("unknown", 0)];
+    let overcommits = |name, part| PartitionPlan::of(name, part, PartitionMode::Overcommit);
+    partitions.extend(known.iter().map(|(name, part)| overcommits(name, *part)));
+    let closed = Bound::of(0, None);
     let mut engine = Engine::new(Plan::plain(law.into_law(), partitions, closed, closed));
     let mut slots: HashMap<String, Slot> = HashMap::new();
     let mut count = 0;

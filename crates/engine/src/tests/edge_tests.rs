@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::{
     Arrival, Ask, Borrower, Engine, PartitionId, Reason, StoreState, Subject, Timestamp,
     limit::{Fixed, Limit},
-    plan::{Bound, LabelPlan, PartitionMode, PartitionPlan, Places, Plan},
+    plan::{Bound, LabelPlan, PartitionMode, PartitionPlan, Plan},
     rules::OnStoreFailure,
     settings::{Cap, ClassLimits, Rules},
     shares::WHOLE,
@@ -16,10 +16,9 @@ fn engine(limit: usize, small: u32, mode: PartitionMode, observes: bool) -> Engi
 }
 
 fn plan(limit: usize, small: u32, mode: PartitionMode, observes: bool) -> Plan {
-    let none = || Bound { places: Places::Exactly(0), wait: None };
     let whole = PartitionPlan::burst("default", WHOLE - small);
     let small = PartitionPlan { name: "small".into(), part: small, mode, observes, withheld: 0 };
-    Plan::plain(Limit::from(Fixed::new(limit)).into_law(), vec![whole, small], none(), none())
+    Plan::plain(Limit::from(Fixed::new(limit)).into_law(), vec![whole, small], Bound::of(0, None), Bound::of(0, None))
 }
 
 #[test]

@@ -28,6 +28,36 @@ pub(crate) fn at_second(seconds: u64) -> Timestamp {
     at((1_000 + seconds) * 1_000)
 }
 
+/// So many runs of a property test, or what `PROPTEST_CASES` says.
+fn cases(unless_set: u32) -> u32 {
+    std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(unless_set)
+}
+
+/// A generator of numbers that are random enough.
+#[derive(Debug)]
+struct Dice(u64);
+
+impl Dice {
+    const fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    const fn below(&mut self, bound: u64) -> u64 {
+        (self.next() >> 16) % bound
+    }
+
+    fn roll(&mut self, below: usize) -> usize {
+        usize::try_from(self.below(below as u64)).unwrap_or(0)
+    }
+
+    const fn one_in(&mut self, sides: u64) -> bool {
+        self.below(sides) == 0
+    }
+}
+
 impl Engine {
     /// Like [`arrive_now`](Self::arrive_now), where no request has to ask a store.
     pub(crate) fn arrive_without_waiting(&mut self, now: Timestamp, ask: &Ask<'_>) -> Result<Slot, Refusal> {

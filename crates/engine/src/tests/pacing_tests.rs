@@ -8,7 +8,7 @@ use crate::{
     Arrival, Ask, Engine, Outcome, PartitionId, Slot, Timestamp,
     ids::Key,
     limit::{LimitAlgorithm, Sample},
-    plan::{Bound, Mode, PartitionMode, PartitionPlan, Places, Plan},
+    plan::{Bound, Mode, PartitionMode, PartitionPlan, Plan},
     shares::WHOLE,
 };
 
@@ -41,9 +41,8 @@ fn at(micros: u64) -> Timestamp {
 
 fn plan(limit: usize, gap: Duration, line: usize) -> Plan {
     let law = Paced { limit, gap, samples: 0, until: usize::MAX };
-    let places = |count| Bound { places: Places::Exactly(count), wait: None };
-    let (mode, part) = (PartitionMode::Burst, WHOLE);
-    let all = PartitionPlan { name: "default".into(), part, mode, observes: false, withheld: 0 };
+    let places = |count| Bound::of(count, None);
+    let all = PartitionPlan::burst("default", WHOLE);
     Plan::plain(Box::new(law), vec![all], places(line), places(0))
 }
 
@@ -100,8 +99,7 @@ fn waiters_start_one_after_the_other_although_slots_are_free() {
 
 #[test]
 fn a_partition_with_slots_of_its_own_does_not_end_pacing_for_others() {
-    let half =
-        |name: &str, mode| PartitionPlan { name: name.into(), part: WHOLE / 2, mode, observes: false, withheld: 0 };
+    let half = |name: &str, mode| PartitionPlan::of(name, WHOLE / 2, mode);
     let partitions = vec![half("default", PartitionMode::Burst), half("own", PartitionMode::Overcommit)];
     let mut engine = Engine::new(Plan { partitions, ..plan(100, Duration::from_millis(10), 100) });
     let Arrival::Admit(slot) = engine.arrive(at(0), &ask()) else { panic!("the first one runs") };

@@ -9,7 +9,7 @@ use std::{
 use crate::{
     Arrival, Ask, Borrower, Engine, JournalEntry, PartitionId, Reason, Slot, Wanted,
     limit::{Aimd, Gradient2, Limit, LimitAlgorithm, LimitState, Sample, TwoPoint, Vegas},
-    plan::{Bound, Mode, PartitionMode, PartitionPlan, Places, Plan},
+    plan::{Bound, Mode, PartitionMode, PartitionPlan, Plan},
     shares::WHOLE,
 };
 use crate::{Outcome, Timestamp, tests::at};
@@ -29,13 +29,12 @@ impl LimitAlgorithm for Keeps {
 }
 
 fn engine(mode: PartitionMode, law: &Keeps) -> Engine {
-    let half = |name: &str| PartitionPlan { name: name.into(), part: WHOLE / 2, mode, observes: false, withheld: 0 };
+    let half = |name: &str| PartitionPlan::of(name, WHOLE / 2, mode);
     engine_of(Box::new(law.clone()), vec![half("default"), half("other")])
 }
 
 fn engine_of(law: Box<dyn LimitAlgorithm>, partitions: Vec<PartitionPlan>) -> Engine {
-    let none = || Bound { places: Places::Exactly(0), wait: None };
-    Engine::new(Plan::plain(law, partitions, none(), none()))
+    Engine::new(Plan::plain(law, partitions, Bound::of(0, None), Bound::of(0, None)))
 }
 
 fn arrive(engine: &mut Engine, now: Timestamp, deadline: Timestamp) -> Option<Slot> {
@@ -55,10 +54,7 @@ fn samples_at_once_teach_what_they_teach_one_by_one() {
         || TwoPoint::new().into(),
     ];
     for law in laws {
-        let engine = || {
-            let (name, mode) = ("default".into(), PartitionMode::Burst);
-            engine_of(law().into_law(), vec![PartitionPlan { name, part: WHOLE, mode, observes: false, withheld: 0 }])
-        };
+        let engine = || engine_of(law().into_law(), vec![PartitionPlan::burst("default", WHOLE)]);
         let (mut at_once, mut one_by_one, mut moves) = (engine(), engine(), 0);
         for batch in 0..400_u64 {
             let before = at_once.limit();
@@ -160,9 +156,9 @@ fn after_a_late_request(law: Least, mode: PartitionMode, places: usize) -> Engin
 
 /// The same for a request that ended in one way or another, after its deadline.
 fn after_a_request(law: Least, mode: PartitionMode, places: usize, outcome: Outcome) -> Engine {
-    let half = |name: &str| PartitionPlan { name: name.into(), part: WHOLE / 2, mode, observes: false, withheld: 0 };
-    let places = || Bound { places: Places::Exactly(places), wait: None };
-    let mut engine = Engine::new(Plan::plain(Box::new(law), vec![half("default"), half("other")], places(), places()));
+    let half = |name: &str| PartitionPlan::of(name, WHOLE / 2, mode);
+    let places = Bound::of(places, None);
+    let mut engine = Engine::new(Plan::plain(Box::new(law), vec![half("default"), half("other")], places, places));
     let mut slot = arrive(&mut engine, at(0), at(1_000)).unwrap();
     engine.observe(at(5_000), &mut slot, outcome);
     engine.finish(at(5_000), &mut slot);

@@ -5,30 +5,15 @@ use std::{sync::Arc, task::Poll, time::Duration};
 use crate::{
     Arrival, Ask, ClassId, Engine, PartitionId, Place, Slot, Subject,
     limit::{Aimd, Fixed, Limit},
-    plan::{Bound, Mode, PartitionMode, PartitionPlan, Places, Plan},
+    plan::{Bound, Mode, PartitionMode, PartitionPlan, Plan},
     shares::WHOLE,
 };
 use crate::{
     Outcome, Timestamp,
     rules::WhenFull,
     settings::{Cap, ClassLimits, Rate, Rules},
+    tests::Dice,
 };
-
-/// A generator of numbers that are random enough.
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, below: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        usize::try_from((self.0 >> 16) % below as u64).unwrap_or(0)
-    }
-
-    fn one_in(&mut self, sides: usize) -> bool {
-        self.roll(sides) == 0
-    }
-}
 
 const LABELS: [&str; 3] = ["a", "b", "c"];
 
@@ -80,7 +65,7 @@ fn plan(dice: &mut Dice, binds: bool, (time_to_live, sheds): Fixtures) -> Plan {
         observes: name != "default" && dice.one_in(2),
         withheld: 0,
     });
-    let bound = |places, seconds| Bound { places: Places::Exactly(places), wait: Some(Duration::from_secs(seconds)) };
+    let bound = |places, seconds| Bound::of(places, Some(Duration::from_secs(seconds)));
     let rules = Rules::new().default_limits(limits(dice, binds)).class("bulk", limits(dice, binds));
     let mut problems = Vec::new();
     let rules = rules.into_plan(None, &mut problems);

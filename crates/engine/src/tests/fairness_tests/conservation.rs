@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::*;
+use super::{super::cases, *};
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -40,7 +40,7 @@ fn plans() -> impl Strategy<Value = Plan> {
             let mut plan = plan(slots, places);
             if places > 0 {
                 plan.queue = Some(places);
-                plan.gate = Bound { places: Places::Exactly(gate), wait: Some(SECOND) };
+                plan.gate = Bound::of(gate, Some(SECOND));
             }
             plan.discipline = discipline;
             plan.time_to_live = time_to_live.map(Duration::from_secs);
@@ -66,7 +66,7 @@ fn nobody_is_lost(room: &Room) -> Result<(), TestCaseError> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: cases(), ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: cases(256), ..ProptestConfig::default() })]
 
     #[test]
     fn no_request_is_lost_and_every_count_returns_to_zero(plan in plans(), steps in steps()) {

@@ -174,7 +174,7 @@ fn a_line_that_does_not_drain_serves_the_newest_first_and_waits_are_short() {
 fn the_place_of_one_pushed_out_is_for_the_first_at_the_gate() {
     let mut plan = plan(1, 4);
     plan.queue = Some(4);
-    plan.gate = Bound { places: Places::Exactly(4), wait: None };
+    plan.gate = Bound::of(4, None);
     let mut room = Room::new(plan);
     ["x", "a", "a", "b", "b", "b", "a"].into_iter().for_each(|name| room.ask(name));
     // A request of "b" and the last of "a" stand at the gate. Once a request of "a" ran, its place is for "b".

@@ -18,11 +18,6 @@ use crate::{Criticality, Timestamp};
 const SECOND: Duration = Duration::from_secs(1);
 const NAMES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 
-/// 256 runs, or what `PROPTEST_CASES` says.
-fn cases() -> u32 {
-    std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(256)
-}
-
 /// A caller, and its number in the order of arrival.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 struct Caller {
@@ -46,11 +41,17 @@ struct Room {
 /// Returns a plan of one partition, a line of `places` in front of `slots`, and waits without a bound.
 fn plan(slots: usize, places: usize) -> Plan {
     let partitions = vec![PartitionPlan::burst("default", WHOLE)];
-    let line = Bound { places: Places::Exactly(places), wait: None };
-    let gate = Bound { places: Places::Exactly(0), wait: None };
     let labels =
         LabelPlan { max_waiting: usize::MAX, max_waiting_per_run: usize::MAX, wait: None, ..LabelPlan::default() };
-    Plan { labels, ..Plan::plain(Limit::from(Fixed::new(slots)).into_law(), partitions, line, gate) }
+    Plan {
+        labels,
+        ..Plan::plain(
+            Limit::from(Fixed::new(slots)).into_law(),
+            partitions,
+            Bound::of(places, None),
+            Bound::of(0, None),
+        )
+    }
 }
 
 /// Gives labels the rules of the same position.

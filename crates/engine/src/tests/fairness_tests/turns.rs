@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use proptest::prelude::*;
 
-use super::*;
+use super::{super::cases, *};
 
 /// What callers do: a request comes, a slot comes free, a waiter leaves.
 #[derive(Clone, Debug)]
@@ -81,7 +81,7 @@ fn check_turns(rules: &[LabelRule], steps: &[Step], plan: Plan) -> Result<usize,
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: cases(), ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: cases(256), ..ProptestConfig::default() })]
 
     #[test]
     fn within_a_label_first_come_is_first_served(

@@ -28,6 +28,7 @@ use crate::{
     kept_tests::seeds,
     plan::{Discipline, LabelRule, Mode, PartitionMode},
     shares::WHOLE,
+    tests::cases,
 };
 
 fn modes() -> impl Strategy<Value = PartitionMode> {
@@ -178,7 +179,7 @@ fn run(setup: &Setup, verbs: &[Verb], mistake: Mistake) -> Result<(), TestCaseEr
 
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: cases(),
+        cases: cases(1_000),
         max_shrink_iters: 20_000,
         failure_persistence: seeds(),
         ..ProptestConfig::default()
@@ -188,11 +189,6 @@ proptest! {
     fn the_engine_does_what_the_model_does(setup in setups(), verbs in verbs()) {
         run(&setup, &verbs, Mistake::None)?;
     }
-}
-
-/// 1,000 runs of up to 200 verbs, or what `PROPTEST_CASES` says.
-fn cases() -> u32 {
-    std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(1_000)
 }
 
 #[test]

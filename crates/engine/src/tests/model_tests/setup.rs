@@ -5,7 +5,7 @@ use std::{collections::HashMap, time::Duration};
 use crate::Reason;
 use crate::{
     limit::{Fixed, Limit},
-    plan::{Bound, Discipline, LabelPlan, LabelRule, PartitionMode, PartitionPlan, Places, Plan},
+    plan::{Bound, Discipline, LabelPlan, LabelRule, PartitionMode, PartitionPlan, Plan},
     rules::RulesPlan,
 };
 
@@ -48,12 +48,9 @@ impl Setup {
     pub(super) fn plan(&self) -> Plan {
         let wait = |seconds| Some(Duration::from_secs(seconds));
         let partitions = self.parts.iter().enumerate();
-        let name = |index: usize| std::sync::Arc::from(index.to_string());
-        let partitions = partitions
-            .map(|(i, &(part, mode))| PartitionPlan { name: name(i), part, mode, observes: false, withheld: 0 })
-            .collect();
-        let line = Bound { places: Places::Exactly(self.line_places()), wait: self.line_wait.and_then(wait) };
-        let gate = Bound { places: Places::Exactly(self.gate_places()), wait: wait(self.gate_wait) };
+        let partitions = partitions.map(|(i, &(part, mode))| PartitionPlan::of(&i.to_string(), part, mode)).collect();
+        let line = Bound::of(self.line_places(), self.line_wait.and_then(wait));
+        let gate = Bound::of(self.gate_places(), wait(self.gate_wait));
         Plan {
             law: Limit::from(Fixed::new(self.limit)).into_law(),
             partitions,

@@ -10,7 +10,7 @@ use std::{task::Poll, time::Duration};
 use crate::{
     Arrival, Ask, Engine, PartitionId, Place, Refusal, Slot, Subject,
     limit::{Fixed, Limit},
-    plan::{Bound, LabelPlan, Mode, PartitionPlan, Places, Plan},
+    plan::{Bound, LabelPlan, Mode, PartitionPlan, Plan},
     shares::WHOLE,
 };
 use crate::{
@@ -29,7 +29,7 @@ fn plan(limit: usize, rules: Rules) -> Plan {
 /// Like `plan`, where rules are counted for all instances.
 fn plan_shared(limit: usize, rules: Rules, shared: Option<OnStoreFailure>) -> Plan {
     let whole = PartitionPlan::burst("default", WHOLE);
-    let places = |count| Bound { places: Places::Exactly(count), wait: None };
+    let places = |count| Bound::of(count, None);
     let mut problems = Vec::new();
     let rules = rules.into_plan(shared, &mut problems);
     assert!(problems.is_empty(), "{problems:?}");

@@ -9,7 +9,10 @@ mod setup;
 use proptest::{prelude::*, strategy::ValueTree};
 
 use self::setup::{Bounded, CLASSES, NAMES, Of, Setup, Verb, setups, verbs};
-use super::{super::super::tokens::Stage, *};
+use super::{
+    super::{super::tokens::Stage, cases},
+    *,
+};
 
 /// A deliberate mistake, for the negative controls.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -281,17 +284,12 @@ fn run(setup: &Setup, verbs: &[Verb], mistake: Mistake) -> Result<(), TestCaseEr
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: cases(), max_shrink_iters: 20_000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: cases(1_000), max_shrink_iters: 20_000, ..ProptestConfig::default() })]
 
     #[test]
     fn the_rules_do_what_the_model_does(setup in setups(), verbs in verbs()) {
         run(&setup, &verbs, Mistake::None)?;
     }
-}
-
-/// 1,000 runs of up to 150 verbs, or what `PROPTEST_CASES` says.
-fn cases() -> u32 {
-    std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(1_000)
 }
 
 #[test]

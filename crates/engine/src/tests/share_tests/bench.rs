@@ -9,7 +9,8 @@ use std::{
 use crate::{
     Arrival, Ask, Engine, Outcome, PartitionId, Place, Slot, Timestamp,
     limit::{Fixed, Limit},
-    plan::{Bound, PartitionMode, PartitionPlan, Places, Plan},
+    plan::{Bound, PartitionMode, PartitionPlan, Plan},
+    tests::Dice,
 };
 
 /// Time that a request takes, or its mean.
@@ -109,7 +110,7 @@ pub(super) struct Bench {
     tenants: Vec<Tenant>,
     waits: bool,
     now: u64,
-    random: u64,
+    dice: Dice,
     events: BinaryHeap<Reverse<(u64, Event)>>,
     running: HashMap<u64, Slot>,
     waiting: HashMap<u32, (Place, usize, u64, u64)>,
@@ -127,15 +128,9 @@ impl Bench {
     pub(super) fn new(setup: &Setup) -> Self {
         let Setup { limit, tenants, waits, seed } = setup.clone();
         let partitions = tenants.len();
-        let plan = |(number, it): (usize, &Tenant)| PartitionPlan {
-            name: number.to_string().into(),
-            part: it.part,
-            mode: it.mode,
-            observes: false,
-            withheld: 0,
-        };
+        let plan = |(number, it): (usize, &Tenant)| PartitionPlan::of(&number.to_string(), it.part, it.mode);
         let plans: Vec<_> = tenants.iter().enumerate().map(plan).collect();
-        let none = Bound { places: Places::Exactly(0), wait: Some(std::time::Duration::ZERO) };
+        let none = Bound::of(0, Some(std::time::Duration::ZERO));
         let engine = Engine::new(Plan::plain(Limit::from(Fixed::new(limit)).into_law(), plans, none, none));
         let shares = engine.capacity.partitions().map(|(_, it)| it.share).collect();
         let tallies = || std::iter::repeat_with(Tally::default).take(partitions).collect();
@@ -145,7 +140,7 @@ impl Bench {
             tenants,
             waits,
             now: 0,
-            random: seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1,
+            dice: Dice(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1),
             events: BinaryHeap::new(),
             running: HashMap::new(),
             waiting: HashMap::new(),
@@ -211,10 +206,7 @@ impl Bench {
 
     /// A number from 0 to 1.
     fn random(&mut self) -> f64 {
-        self.random ^= self.random << 13;
-        self.random ^= self.random >> 7;
-        self.random ^= self.random << 17;
-        (self.random >> 11) as f64 / (1u64 << 53) as f64
+        (self.dice.next() >> 11) as f64 / (1u64 << 53) as f64
     }
 
     /// Callers that come at random, and floods beside them, need times that are exponential.

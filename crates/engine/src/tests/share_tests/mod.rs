@@ -6,7 +6,7 @@
 mod bench;
 
 use self::bench::{Bench, Callers, Figures, Setup, Tenant};
-use crate::{plan::PartitionMode, shares::WHOLE};
+use crate::{plan::PartitionMode, shares::WHOLE, tests::Dice};
 
 /// Limits and numbers of partitions.
 const SIZES: [(usize, usize); 15] = [
@@ -124,13 +124,8 @@ fn abandoned_work_borrows_nothing() {
 
 /// Any tenants: sizes, loads, callers, caps, and up to a third of them that flood.
 fn draw(seed: u64) -> Setup {
-    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
-    let mut dice = |sides: u64| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        (state >> 11) % sides
-    };
+    let mut numbers = Dice(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
+    let mut dice = |sides: u64| (numbers.next() >> 11) % sides;
     let partitions = 2 + dice(12) as usize;
     let limit = partitions * (5 + dice(20) as usize);
     let weights: Vec<u64> = (0..partitions).map(|_| 1 + dice(6)).collect();

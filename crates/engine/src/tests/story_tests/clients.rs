@@ -13,26 +13,11 @@ use crate::{
     Arrival, Ask, Counted, Criticality, Engine, JournalEvent, NoRoom, Outcome, PartitionId, Place, Refusal, Slot,
     StoreState, Subject, Timestamp, Wanted,
     plan::{Mode, Plan},
+    tests::Dice,
 };
 
 const LABELS: [&str; 14] = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n"];
 const RUNS: [&str; 4] = ["r1", "r2", "r3", "r4"];
-
-/// A generator of numbers that are random enough.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 16) % bound
-    }
-
-    fn one_in(&mut self, sides: u64) -> bool {
-        self.below(sides) == 0
-    }
-}
 
 struct Waiting {
     place: Place,

@@ -6,13 +6,11 @@ use super::{assert_kept, plans};
 use crate::{
     Arrival, Ask, Borrower, Engine, LabelId, Outcome, PartitionId, Reason, RequestSample, Settled, Slot,
     limit::{LimitAlgorithm, LimitInputs, LimitState, Phase, Reference, Sample},
-    plan::{Bound, PartitionMode, Places, Plan},
+    plan::{Bound, PartitionMode, Plan},
     tests::at,
 };
 
-const fn none() -> Bound {
-    Bound { places: Places::Exactly(0), wait: None }
-}
+const NONE: Bound = Bound::of(0, None);
 
 fn told(engine: &Engine, text: &mut String) {
     let parts = [0, 1, 2].map(|it| PartitionId::from_index(it).unwrap());
@@ -44,11 +42,11 @@ fn lent_slots_count_and_learn_as_is_kept() {
     let [gold, batch] = [1, 2].map(|it| PartitionId::from_index(it).unwrap());
     let mut text = String::new();
     let quiet = Plan { time_to_live: None, shadow: None, ..plans::that_sheds() };
-    let lines = Bound { places: Places::Exactly(6), wait: Some(Duration::from_millis(500)) };
+    let lines = Bound::of(6, Some(Duration::from_millis(500)));
     let partitions = || plans::with_rules(1, 1).partitions;
     let fixed = || plans::fixed(12);
-    let waits = Plan { time_one_in: NonZeroU32::new(5), ..Plan::plain(fixed(), partitions(), lines, none()) };
-    let sheds = Plan::plain(fixed(), partitions(), none(), none());
+    let waits = Plan { time_one_in: NonZeroU32::new(5), ..Plan::plain(fixed(), partitions(), lines, NONE) };
+    let sheds = Plan::plain(fixed(), partitions(), NONE, NONE);
     for (name, plan) in [("that learns", quiet), ("that lets requests wait", waits), ("that sheds", sheds)] {
         writeln!(text, "# a server {name}").unwrap();
         let mut engine = Engine::new(plan);
@@ -146,7 +144,7 @@ fn a_limit_is_explained_in_each_state_as_is_kept() {
     let mut one = |limit: usize, inputs: LimitInputs, state: LimitState, moves: bool| {
         let law = Box::new(Says(limit, inputs, state));
         let partitions = vec![plans::partition("default", 100, PartitionMode::Burst, false)];
-        let mut engine = Engine::new(Plan::plain(law, partitions, none(), none()));
+        let mut engine = Engine::new(Plan::plain(law, partitions, NONE, NONE));
         if moves && let Arrival::Admit(mut slot) = engine.arrive(at(5), &Ask::of(PartitionId::DEFAULT)) {
             engine.observe(at(30), &mut slot, Outcome::Success);
             engine.finish(at(30), &mut slot);

@@ -1,10 +1,10 @@
 //! Settings of the servers.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{collections::HashMap, time::Duration};
 
 use crate::{
     limit::{Aimd, Fixed, Limit, LimitAlgorithm},
-    plan::{Bound, Discipline, LabelPlan, LabelRule, PartitionMode, PartitionPlan, Places, Plan},
+    plan::{Bound, Discipline, LabelPlan, LabelRule, PartitionMode, PartitionPlan, Plan},
     rules::{OnStoreFailure, WhenFull},
     settings::{Cap, ClassLimits, Rate, Rules},
     shares::WHOLE,
@@ -20,11 +20,11 @@ fn aimd(initial: usize) -> Box<dyn LimitAlgorithm> {
 }
 
 pub(super) fn partition(name: &str, percent: u32, mode: PartitionMode, observes: bool) -> PartitionPlan {
-    PartitionPlan { name: Arc::from(name), part: WHOLE / 100 * percent, mode, observes, withheld: 0 }
+    PartitionPlan { observes, ..PartitionPlan::of(name, WHOLE / 100 * percent, mode) }
 }
 
 const fn bound(places: usize, millis: u64) -> Bound {
-    Bound { places: Places::Exactly(places), wait: Some(Duration::from_millis(millis)) }
+    Bound::of(places, Some(Duration::from_millis(millis)))
 }
 
 fn rules(rules: Rules, shared: Option<OnStoreFailure>) -> crate::plan::rules::RulesPlan {

@@ -11,6 +11,7 @@ use crate::{
     plan::{Mode, Plan},
     rules::{OnStoreFailure, WhenFull},
     settings::{Cap, ClassLimits, Rate, Rules},
+    tests::cases,
     tokens::Stage,
 };
 
@@ -268,13 +269,8 @@ fn run(which: usize, verbs: &[Verb], blind: bool) -> (Result<(), String>, [u64; 
     (world.ends(), world.counts)
 }
 
-/// 500 runs of up to 150 verbs, or what `PROPTEST_CASES` says.
-fn cases() -> u32 {
-    std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(500)
-}
-
 proptest! {
-    #![proptest_config(ProptestConfig { cases: cases(), max_shrink_iters: 20_000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: cases(500), max_shrink_iters: 20_000, ..ProptestConfig::default() })]
 
     #[test]
     fn whatever_the_store_says_and_when_nothing_is_lost_and_no_request_waits_for_ever(
