@@ -168,7 +168,8 @@ impl TwoPoint {
             return;
         };
         let step = if self.shown.is_quick(nanos_f64(rtt)) { 1 } else { -1 };
-        fall.quick = (fall.quick + step).max(-MOST_SLOW);
+        // During a probe no slot is opened, however many answers come.
+        fall.quick = fall.quick.saturating_add(step).max(-MOST_SLOW);
         if fall.quick > 0 && self.phase == Phase::Watch {
             fall.quick = 0;
             self.limit = (self.limit + 1.0).min(fall.from);

@@ -1,6 +1,9 @@
 //! Probes, and how much requests scatter, from which it follows how long a probe takes.
 
-use super::{super::Phase, super::point::Scatter, *};
+use super::{
+    super::{Fall, Phase, point::Scatter},
+    *,
+};
 
 /// Half of 2.1, rounded up, is a limit of 2 itself, and a probe there tells nothing: the law would probe for ever.
 #[test]
@@ -44,4 +47,17 @@ fn a_probe_is_in_a_hurry_where_answers_became_slow() {
         ends.unwrap()
     };
     assert_eq!((ends_after(0.2), ends_after(1.0)), (28, 16));
+}
+
+/// A probe at a limit that fell may end after more quick answers than an `i8` counts.
+#[test]
+fn quick_answers_open_no_slot_during_a_probe_however_many_come() {
+    let fall = Some(Fall { from: 4_000.0, at: Timestamp::ZERO, quick: 0 });
+    let mut law = TwoPoint { phase: Phase::Probe, fall, ..TwoPoint::new().initial(400) };
+    law.shown.learn(&point(10.0, 0.02));
+    (0..1_000).for_each(|_| law.hear(&Sample::new(Timestamp::ZERO, RTT, 200, Outcome::Success)));
+    assert_eq!(law.limit, 400.0);
+    law.phase = Phase::Watch;
+    law.hear(&Sample::new(Timestamp::ZERO, RTT, 200, Outcome::Success));
+    assert_eq!(law.limit, 401.0);
 }
