@@ -2,8 +2,7 @@
 
 use std::num::NonZeroU32;
 
-use super::Number;
-use super::{LimitAlgorithm, LimitState, Reference, Sample};
+use super::{LimitAlgorithm, LimitState, Number, ONE_IN_EIGHT, Reference, Sample};
 use crate::Problem;
 
 /// A limit that never moves.
@@ -34,7 +33,7 @@ impl LimitAlgorithm for Fixed {
 
     /// One in eight unless set: nothing is learned here, and the times are for metrics and forecasts only.
     fn time_one_in(&self, asked: Option<NonZeroU32>) -> NonZeroU32 {
-        asked.or(NonZeroU32::new(8)).unwrap_or(NonZeroU32::MIN)
+        asked.unwrap_or(ONE_IN_EIGHT)
     }
 
     fn problems(&self) -> Vec<Problem> {

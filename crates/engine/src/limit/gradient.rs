@@ -43,7 +43,8 @@ pub struct Gradient {
     probe_interval: Duration,
     probe_samples: usize,
     limit: f64,
-    min_rtt: Option<u64>,
+    /// That of the last probe; there is one before the first update.
+    min_rtt: u64,
     at_minimum: u32,
     probing_since: Option<Timestamp>,
     next_probe: Timestamp,
@@ -71,7 +72,7 @@ impl Gradient {
             probe_interval: Duration::from_secs(60),
             probe_samples: 50,
             limit: 3.0,
-            min_rtt: None,
+            min_rtt: 0,
             at_minimum: 0,
             probing_since: Some(Timestamp::ZERO),
             next_probe: Timestamp::ZERO,
@@ -80,11 +81,6 @@ impl Gradient {
             in_window: 0,
             basis: LimitInputs::UNKNOWN,
         }
-    }
-
-    plain_setters! {
-        /// The limit never rises above this: 1,000 unless set.
-        max: usize,
     }
 
     /// The limit during a probe, and the lowest there is: 3 unless set.
@@ -97,6 +93,8 @@ impl Gradient {
     }
 
     plain_setters! {
+        /// The limit never rises above this: 1,000 unless set.
+        max: usize,
         /// The percentile of the latency that counts: 50 unless set.
         percentile: f64,
         /// How much slower than the minimum is still normal: 0.25, a quarter, unless set.
@@ -125,10 +123,11 @@ impl Gradient {
     }
 
     #[expect(clippy::cast_precision_loss, reason = "nanoseconds of latencies and limits are far below 2^52")]
-    fn update(&mut self, min_rtt: u64) {
+    fn update(&mut self) {
         let rtt = self.window.percentile(self.percentile).max(1);
-        let gradient = (min_rtt as f64 * (1.0 + self.buffer) / rtt as f64).clamp(0.5, 2.0);
-        self.basis = LimitInputs::of_nanos(rtt as f64, min_rtt as f64).ratio(gradient);
+        let (rtt, min_rtt) = (rtt as f64, self.min_rtt as f64);
+        let gradient = (min_rtt * (1.0 + self.buffer) / rtt).clamp(0.5, 2.0);
+        self.basis = LimitInputs::of_nanos(rtt, min_rtt).ratio(gradient);
         let limit = self.limit * gradient;
         let pinned = self.pinned as f64;
         self.limit = smallest(self.max as f64, limit.floor() + limit.sqrt()).max(pinned).floor();
@@ -150,37 +149,27 @@ impl LimitAlgorithm for Gradient {
     }
 
     fn on_sample(&mut self, sample: &Sample) {
-        let Some(rtt) = sample.rtt else { return };
-        if sample.outcome != Outcome::Success {
-            return;
-        }
-        let now = sample.end;
-        if let Some(since) = self.probing_since {
-            if sample.start < since {
-                return;
-            }
-            self.window.push(nanos(rtt));
-            self.in_window += 1;
-            if self.in_window >= self.probe_samples {
-                self.min_rtt = Some(self.window.percentile(self.percentile).max(1));
-                self.probing_since = None;
-                self.next_probe = now.after(self.probe_interval);
-                self.next_update = now.after(self.interval);
-                self.clear();
-            }
+        let Some(rtt) = sample.rtt.filter(|_| sample.outcome == Outcome::Success) else { return };
+        if self.probing_since.is_some_and(|since| sample.start < since) {
             return;
         }
         self.window.push(nanos(rtt));
         self.in_window += 1;
-        if now < self.next_update {
+        let (now, is_probe) = (sample.end, self.probing_since.is_some());
+        let is_over = if is_probe { self.in_window >= self.probe_samples } else { now >= self.next_update };
+        if !is_over {
             return;
         }
-        if let Some(min_rtt) = self.min_rtt {
-            self.update(min_rtt);
+        if is_probe {
+            self.min_rtt = self.window.percentile(self.percentile).max(1);
+            self.probing_since = None;
+            self.next_probe = now.after(self.probe_interval);
+        } else {
+            self.update();
         }
         self.next_update = now.after(self.interval);
         self.clear();
-        if self.at_minimum >= 5 || now >= self.next_probe {
+        if !is_probe && (self.at_minimum >= 5 || now >= self.next_probe) {
             self.start_probe(now);
         }
     }

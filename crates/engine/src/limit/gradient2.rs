@@ -117,6 +117,8 @@ impl Gradient2 {
         tolerance: f64,
         /// How many requests may queue: 4 unless set.
         queue: QueueSize,
+        /// Whether overloads say nothing, as in the original: true unless set.
+        ignore_overloads: bool,
     }
 
     /// Over how many samples the long-term average runs: 600 unless set.
@@ -125,11 +127,6 @@ impl Gradient2 {
         self.window = samples;
         self.long = Average::over(samples);
         self
-    }
-
-    plain_setters! {
-        /// Whether overloads say nothing, as in the original: true unless set.
-        ignore_overloads: bool,
     }
 }
 

@@ -349,6 +349,14 @@ impl<L: LimitAlgorithm + 'static> From<Windowed<L>> for Limit {
     }
 }
 
+const ONE_IN_EIGHT: NonZeroU32 = NonZeroU32::new(8).unwrap();
+
+/// Returns one in eight, or in what the settings ask for if those are fewer, where a law makes do with some samples; else each.
+fn time_some(is_enough: bool, asked: Option<NonZeroU32>) -> NonZeroU32 {
+    let some = asked.map_or(ONE_IN_EIGHT, |asked| asked.min(ONE_IN_EIGHT));
+    if is_enough { some } else { NonZeroU32::MIN }
+}
+
 /// Returns what is wrong with the range of a law.
 fn range_problems(law: &str, starts_at_0: bool, min: usize, max: usize) -> Vec<Problem> {
     /// Every permit carries a count of running requests, in 32 bits.

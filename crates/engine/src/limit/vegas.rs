@@ -90,6 +90,8 @@ impl Vegas {
         max: usize,
         /// How much of each step is taken: 1 unless set, more than 0 and at most 1.
         smoothing: f64,
+        /// A new baseline is taken every `multiplier * limit` samples, times a jitter of 0.5 to 1: 30 unless set.
+        probe_multiplier: u32,
     }
 
     /// Grow below a queue of `alpha`, shrink above one of `beta`: 3 and 6 times `lg(limit)` unless set.
@@ -97,11 +99,6 @@ impl Vegas {
     pub const fn queue(mut self, alpha: u32, beta: u32) -> Self {
         (self.alpha, self.beta) = (Some(alpha), Some(beta));
         self
-    }
-
-    plain_setters! {
-        /// A new baseline is taken every `multiplier * limit` samples, times a jitter of 0.5 to 1: 30 unless set.
-        probe_multiplier: u32,
     }
 
     fn redraw(&mut self, sample: &Sample) {

@@ -2,12 +2,11 @@
 
 use std::{num::NonZeroU32, time::Duration};
 
-use super::{LimitAlgorithm, LimitInputs, LimitState, Number, Sample};
+use super::{LimitAlgorithm, LimitInputs, LimitState, Number, Sample, time_some};
 use crate::{Outcome, Problem, Timestamp, nanos, short};
 
 /// A window with this many samples knows its mean to a few per cent, and is no worse off with one in eight of the further ones.
 const ENOUGH: u32 = 128;
-const ONE_IN_EIGHT: NonZeroU32 = NonZeroU32::new(8).unwrap();
 
 /// A law that steps once per window of samples.
 ///
@@ -33,7 +32,7 @@ pub struct Windowed<L> {
     window: Window,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Window {
     opened: Timestamp,
     start: Timestamp,
@@ -130,9 +129,7 @@ impl<L: LimitAlgorithm> LimitAlgorithm for Windowed<L> {
     /// is known; after an overload each again, since what comes next decides.
     fn time_one_in(&self, asked: Option<NonZeroU32>) -> NonZeroU32 {
         let is_known = self.percentile.is_none() && self.window.timed() >= ENOUGH && self.window.overloads == 0;
-        let enough =
-            if is_known { asked.map_or(ONE_IN_EIGHT, |asked| asked.min(ONE_IN_EIGHT)) } else { NonZeroU32::MIN };
-        self.law.time_one_in(asked).max(enough)
+        self.law.time_one_in(asked).max(time_some(is_known, asked))
     }
 
     fn pacing(&self) -> Duration {
@@ -202,25 +199,13 @@ impl<L: LimitAlgorithm> LimitAlgorithm for Windowed<L> {
 impl Window {
     /// `keeps`: the values are needed, not their sum alone.
     fn new(keeps: bool) -> Self {
-        Self {
-            opened: Timestamp::ZERO,
-            start: Timestamp::NEVER,
-            in_flight: 0,
-            running: 0,
-            successes: 0,
-            cancelled: 0,
-            overloads: 0,
-            untimed: 0,
-            total_nanos: 0,
-            total_weight: 0,
-            values: Thinned::new(if keeps { 1_024 } else { 0 }),
-        }
+        Self { start: Timestamp::NEVER, values: Thinned::new(if keeps { 1_024 } else { 0 }), ..Self::default() }
     }
 
     fn clear(&mut self) {
         self.values.clear();
         let values = std::mem::take(&mut self.values);
-        *self = Self { values, ..Self::new(false) };
+        *self = Self { start: Timestamp::NEVER, values, ..Self::default() };
     }
 
     const fn samples(&self) -> u32 {
