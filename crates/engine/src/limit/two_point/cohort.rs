@@ -35,7 +35,7 @@ use super::{
 };
 use crate::{Outcome, Timestamp, nanos};
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Cohort {
     opened: Timestamp,
     /// Time from which on requests belong to a later cohort.
@@ -89,38 +89,9 @@ const JUDGED_AT: f64 = 0.8;
 
 impl Cohort {
     /// Opens a cohort of the requests that start from now on, while `older` requests run.
-    pub(super) const fn open(now: Timestamp, older: u32, wanted: u32, hurry: bool, usual: f64, rules: Rules) -> Self {
-        Self {
-            opened: now,
-            closed: None,
-            wanted,
-            hurry,
-            older,
-            members: 0,
-            finished: 0,
-            later: 0,
-            ages: 0.0,
-            running: 0,
-            heard: now,
-            timed: 0,
-            answered: 0,
-            answers: 0.0,
-            late: 0,
-            late_from: f64::INFINITY,
-            usual,
-            rules,
-            sum: 0.0,
-            squares: 0.0,
-            overloads: 0,
-            saturated: 0,
-            refused: 0,
-            concurrency: 0.0,
-            answering: 0.0,
-        }
-    }
-
-    pub(super) fn age(&self, now: Timestamp) -> Duration {
-        now.since(self.opened)
+    pub(super) fn open(now: Timestamp, older: u32, wanted: u32, hurry: bool, usual: f64, rules: Rules) -> Self {
+        let late_from = f64::INFINITY;
+        Self { opened: now, heard: now, wanted, hurry, older, late_from, usual, rules, ..Self::default() }
     }
 
     /// Takes a sample of the time when at most `limit` requests ran; returns a point once the cohort is complete.
@@ -265,7 +236,7 @@ impl Cohort {
             saturation: f64::from(self.saturated) / all,
             refused: f64::from(self.refused) / all,
             overloads: f64::from(self.overloads) / all,
-            length: self.age(now),
+            length: now.since(self.opened),
             at: now,
             cohorts: 1,
         })

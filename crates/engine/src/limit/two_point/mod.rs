@@ -128,27 +128,20 @@
 //!
 //! [docs::tuning]: https://docs.rs/tower-admission/latest/tower_admission/docs/tuning/index.html
 
-mod algorithm;
 mod cohort;
+mod curve;
+mod law;
 mod point;
 mod probe;
 mod rest;
 mod rules;
+mod silence;
 mod space;
-mod steer;
 #[cfg(test)]
 mod tests;
 
-use std::time::Duration;
-
-use self::{
-    cohort::Cohort,
-    point::{Point, Scatter},
-    rest::Rest,
-    rules::{Rule, Rules},
-    space::Shown,
-};
-use super::{LimitAlgorithm, LimitInputs, Number, Sample, clamp_to_limit};
+use self::{cohort::Cohort, curve::Curve, rest::Rest, silence::Silence};
+use super::LimitInputs;
 use crate::Timestamp;
 
 /// Learns the limit without a threshold: compares latency at the limit with latency at half of it.
@@ -164,27 +157,18 @@ pub struct TwoPoint {
     min: usize,
     max: usize,
     limit: f64,
-    /// Point that was measured at about half of the present concurrency.
-    low: Option<Point>,
-    /// Point that was measured last at the limit.
-    high: Option<Point>,
+    curve: Curve,
+    silence: Silence,
+    /// When the present probe began; and when the next one may: the last one has to pay off first.
+    probing_since: Option<Timestamp>,
+    next_probe: Timestamp,
     cohort: Option<Cohort>,
-    phase: Phase,
-    /// Time for which a lower point is good, and until the next probe.
-    gap: Duration,
+    rest: Rest,
     /// Requests that ran on when the last sample was taken.
     running: u32,
-    /// Relative variance of single requests, and what it was of late.
-    scatter: f64,
-    scatters: Scatter,
-    /// Mean round-trip time of what was answered of late.
-    usual: f64,
-    pace: f64,
-    /// Time when the last probe began.
-    probed_at: Timestamp,
-    /// Time before which there is no probe: the last one has to pay off first.
-    next_probe: Timestamp,
+    /// A limit that was too high, and when that was seen.
     ceiling: Option<(f64, Timestamp)>,
+    /// Whether the limit grew since it was too high last.
     grew: bool,
     /// Limit from which the law grew last, if nothing was measured since.
     grown_from: Option<f64>,
@@ -192,168 +176,6 @@ pub struct TwoPoint {
     slow_start: bool,
     /// Whether no request of the last cohort met the limit, or there was no cohort so far.
     is_idle: bool,
-    /// Whether there was ever something to compare with.
-    started: bool,
-    /// Requests that left late and that answers did not make up for, and the limit when the server answered most requests last.
-    silence: u32,
-    answered: f64,
-    /// The last fall, until answers have made up for it, or the limit was cut for another reason.
-    fall: Option<Fall>,
     /// Numbers that moved the limit last.
     basis: LimitInputs,
-    /// What the server has shown that it can do.
-    shown: Shown,
-    rest: Rest,
-    /// Whether most of an answer is delay, by the lower point.
-    is_delayed: bool,
-    rules: Rules,
-    /// Nanoseconds for which callers wait for an answer; 0 where that is not known.
-    patience: f64,
-}
-
-/// A limit that fell because hardly any request was answered.
-#[derive(Clone, Copy, Debug)]
-struct Fall {
-    from: f64,
-    at: Timestamp,
-    /// Quick answers of requests that started since then, less slow ones, since a slot was opened last.
-    quick: i8,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Phase {
-    /// The law measures at the limit.
-    Watch,
-    /// The law measures at half of the limit.
-    Probe,
-}
-
-/// A mean is known well enough at a relative standard error of 10 %, if that doesn't take too many samples.
-const WANTED_ERROR: f64 = 0.1;
-/// Fewest and most samples that a cohort takes.
-const FEWEST: f64 = 16.0;
-const MOST: f64 = 100.0;
-/// After this number of nanoseconds, or of times as long as a request takes, a cohort makes do with fewer samples:
-/// a better mean that comes later is about a server that may be another one by then.
-const LONG_ENOUGH: f64 = 2e9;
-const FEWEST_ROUNDS: f64 = 2.0;
-/// A request that was not answered within this part of the time for which callers wait took it all, but for its wait in line.
-const LATE_FROM: f64 = 0.75;
-/// The gap between probes while things change.
-const SHORTEST_GAP: Duration = Duration::from_secs(5);
-
-impl Default for TwoPoint {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl TwoPoint {
-    /// Returns the law with its defaults.
-    pub const fn new() -> Self {
-        Self {
-            min: 1,
-            max: 10_000,
-            limit: 20.0,
-            low: None,
-            high: None,
-            cohort: None,
-            phase: Phase::Watch,
-            gap: SHORTEST_GAP,
-            running: 0,
-            scatter: 0.0,
-            scatters: Scatter::NONE,
-            usual: 0.0,
-            pace: 0.0,
-            probed_at: Timestamp::ZERO,
-            next_probe: Timestamp::ZERO,
-            ceiling: None,
-            grew: true,
-            grown_from: None,
-            slow_start: true,
-            is_idle: true,
-            started: false,
-            silence: 0,
-            answered: 0.0,
-            fall: None,
-            basis: LimitInputs::UNKNOWN,
-            shown: Shown::NOTHING,
-            rest: Rest::Over,
-            is_delayed: false,
-            rules: Rules::ALL,
-            patience: 0.0,
-        }
-    }
-
-    /// Switches off the rule of this name, for an ablation.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn without(self, rule: &str) -> Option<Self> {
-        Some(Self { rules: self.rules.without(rule)?, ..self })
-    }
-
-    /// Returns the names of the rules that can be switched off.
-    #[doc(hidden)]
-    pub fn rules() -> impl Iterator<Item = &'static str> {
-        Rules::names()
-    }
-
-    /// The limit to start from: 20 unless set, moved into the range of [`min`](Self::min) and [`max`](Self::max).
-    #[must_use]
-    #[expect(clippy::cast_precision_loss, reason = "limits are far below 2^52")]
-    pub const fn initial(mut self, limit: usize) -> Self {
-        self.limit = limit as f64;
-        self
-    }
-
-    plain_setters! {
-        /// The limit never falls below this, probes included: 1 unless set.
-        min: usize,
-        /// The limit never rises above this: 10,000 unless set.
-        max: usize,
-    }
-
-    /// Sets the limit within its range; the next cohort starts now.
-    #[expect(clippy::cast_precision_loss, reason = "limits are far below 2^52")]
-    fn set(&mut self, limit: f64, now: Timestamp) {
-        self.limit = limit.max(self.min as f64).min(self.max as f64).max(1.0);
-        self.cohort = Some(self.open(now, self.slow_start));
-    }
-
-    /// Opens a cohort of the requests that start from now on.
-    fn open(&self, now: Timestamp, hurry: bool) -> Cohort {
-        let hurry = hurry && self.rules.has(Rule::Hurry);
-        let mut cohort = Cohort::open(now, self.running, self.wanted(), hurry, self.usual, self.rules);
-        if self.patience > 0.0 {
-            cohort.late_from = LATE_FROM * self.patience;
-        }
-        cohort
-    }
-
-    /// Returns how many samples a cohort takes: few slots take long to give many.
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_precision_loss,
-        clippy::cast_sign_loss,
-        reason = "limits are far below 2^52, and a conversion that overflows saturates"
-    )]
-    fn wanted(&self) -> u32 {
-        let rounds = (LONG_ENOUGH / self.pace.max(1.0)).max(FEWEST_ROUNDS);
-        let samples = (self.scatter / (WANTED_ERROR * WANTED_ERROR)).clamp(FEWEST, MOST);
-        samples.min((self.limit() as f64 * rounds).max(FEWEST)) as u32
-    }
-
-    /// Learns how much requests scatter, from which follows how many samples a mean takes.
-    fn learn_scatter(&mut self, point: &Point) {
-        self.usual = if point.answer > 0.0 { point.answer } else { self.usual };
-        self.pace = point.pace;
-        self.shown.learn(point);
-        self.scatter = self.scatters.learn(point, self.shown.is_slow(self.usual), self.rules);
-    }
-
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it was a count, to begin with")]
-    pub(super) fn parameters(&self) -> Vec<(&'static str, Number)> {
-        let initial = Number::Count(self.limit as usize);
-        vec![("initial", initial), ("min", Number::Count(self.min)), ("max", Number::Count(self.max))]
-    }
 }

@@ -105,18 +105,20 @@ const SCATTER_LEFT: f64 = 0.98;
 pub(super) struct Scatter {
     variance: f64,
     relative: f64,
+    /// The relative variance that counts.
+    pub(super) of_late: f64,
 }
 
 impl Scatter {
-    pub(super) const NONE: Self = Self { variance: 0.0, relative: 0.0 };
+    pub(super) const NONE: Self = Self { variance: 0.0, relative: 0.0, of_late: 0.0 };
 
-    /// Learns from each point; returns the relative variance that counts.
-    pub(super) fn learn(&mut self, point: &Point, is_slow: bool, rules: Rules) -> f64 {
+    /// Learns from each point.
+    pub(super) fn learn(&mut self, point: &Point, is_slow: bool, rules: Rules) {
         let left = if rules.has(Rule::Scatter) { SCATTER_LEFT } else { 0.0 };
         let square = point.pace * point.pace;
         self.variance = (self.variance * left).max(point.variance());
         self.relative = (self.relative * left).max(point.scatter);
-        if is_slow { self.relative.min(self.variance / square) } else { self.relative }
+        self.of_late = if is_slow { self.relative.min(self.variance / square) } else { self.relative };
     }
 }
 

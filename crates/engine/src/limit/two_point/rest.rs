@@ -8,16 +8,15 @@
 //! The next cohort opens once each request is timed again. A request that was not timed started before: it is one of those that are older
 //! than the cohort, and the sample after it says by its weight that it has left.
 
-use std::{num::NonZeroU32, time::Duration};
+use std::time::Duration;
 
-use super::{Sample, point::Point};
+use super::{super::Sample, point::Point};
 use crate::{Outcome, Timestamp};
 
 /// From one cohort to the next.
 const REST: Duration = Duration::from_millis(500);
 /// Requests per second from which on there is anything to save.
 const BUSY: f64 = 1_000.0;
-const ONE_IN_EIGHT: NonZeroU32 = NonZeroU32::new(8).unwrap();
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Rest {
@@ -56,14 +55,16 @@ impl Rest {
         *self == Self::Over
     }
 
-    /// Returns one in how many requests has to be timed.
-    pub(super) const fn time_one_in(self) -> NonZeroU32 {
-        if matches!(self, Self::Until(_)) { ONE_IN_EIGHT } else { NonZeroU32::MIN }
+    /// Whether some requests are timed rather than each.
+    pub(super) const fn times_some(self) -> bool {
+        matches!(self, Self::Until(_))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::num::NonZeroU32;
+
     use super::*;
     use crate::limit::{LimitAlgorithm, TwoPoint};
 

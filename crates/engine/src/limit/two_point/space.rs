@@ -56,42 +56,34 @@ const LITTLE: f64 = 0.02;
 /// What fewer points have shown may be luck, and at a cold start there is more to come.
 const FEWEST_POINTS: u32 = 10;
 
-/// What was seen within an epoch.
+/// Moving averages; or the least one of the round-trip time within an epoch, the variance then, and the highest throughput.
 #[derive(Clone, Copy, Debug)]
-struct Epoch {
-    /// Least moving average of the round-trip time, and that of the variance of single requests then.
+struct Seen {
     rtt: f64,
+    /// Of single requests.
     variance: f64,
-    /// Highest moving average of the throughput.
     throughput: f64,
 }
 
-impl Epoch {
-    const EMPTY: Self = Self { rtt: f64::INFINITY, variance: 0.0, throughput: 0.0 };
+impl Seen {
+    const NOTHING: Self = Self { rtt: 0.0, variance: 0.0, throughput: 0.0 };
+    const EMPTY: Self = Self { rtt: f64::INFINITY, ..Self::NOTHING };
 }
 
 /// What the server can do without a delay, as far as it has shown that.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shown {
-    rtt: f64,
-    variance: f64,
-    throughput: f64,
+    average: Seen,
     points: u32,
-    now: Epoch,
-    before: Epoch,
+    /// In this epoch, and in the one before.
+    now: Seen,
+    before: Seen,
     since: Timestamp,
 }
 
 impl Shown {
-    pub(super) const NOTHING: Self = Self {
-        rtt: 0.0,
-        variance: 0.0,
-        throughput: 0.0,
-        points: 0,
-        now: Epoch::EMPTY,
-        before: Epoch::EMPTY,
-        since: Timestamp::ZERO,
-    };
+    pub(super) const NOTHING: Self =
+        Self { average: Seen::NOTHING, points: 0, now: Seen::EMPTY, before: Seen::EMPTY, since: Timestamp::ZERO };
 
     /// Learns from each point.
     pub(super) fn learn(&mut self, point: &Point) {
@@ -99,17 +91,18 @@ impl Shown {
             return;
         }
         if point.at.since(self.since) > EPOCH {
-            (self.before, self.now, self.since) = (self.now, Epoch::EMPTY, point.at);
+            (self.before, self.now, self.since) = (self.now, Seen::EMPTY, point.at);
         }
         let average = |last: f64, new: f64, weight: f64| if last > 0.0 { last + (new - last) * weight } else { new };
-        self.rtt = average(self.rtt, point.rtt, WEIGHT);
-        self.throughput = average(self.throughput, point.concurrency / point.rtt, WEIGHT_OF_THROUGHPUT);
+        let Seen { rtt, variance, throughput } = &mut self.average;
+        *rtt = average(*rtt, point.rtt, WEIGHT);
+        *throughput = average(*throughput, point.concurrency / point.rtt, WEIGHT_OF_THROUGHPUT);
+        *variance = average(*variance, point.variance(), WEIGHT);
         self.points = self.points.saturating_add(1);
-        self.variance = average(self.variance, point.variance(), WEIGHT);
-        if self.rtt < self.now.rtt {
-            (self.now.rtt, self.now.variance) = (self.rtt, self.variance);
+        if *rtt < self.now.rtt {
+            (self.now.rtt, self.now.variance) = (*rtt, *variance);
         }
-        self.now.throughput = self.now.throughput.max(self.throughput);
+        self.now.throughput = self.now.throughput.max(*throughput);
     }
 
     /// Whether answers that take this long take much longer than the server alone takes: by a delay, or in a queue.
@@ -162,15 +155,16 @@ impl Shown {
         let (alone, most) = self.best();
         let is_delayed =
             low.rtt > DELAYED * alone && comparison.g < target && high.concurrency / high.rtt > UNHURT * most;
-        is_delayed.then_some(Delay { delay: low.rtt - alone, alone })
+        is_delayed.then(|| Delay { delay: low.rtt - alone, alone, crowd: (high.rtt - low.rtt).max(0.0) })
     }
 }
 
-/// A delay, and the time of a request without it.
+/// A delay, the time of a request without it, and by how much the upper point is slower.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Delay {
     delay: f64,
     alone: f64,
+    crowd: f64,
 }
 
 impl Delay {
@@ -178,16 +172,15 @@ impl Delay {
     pub(super) fn inside(&self, high: &Point, low: &Point) -> (Point, Point) {
         let within =
             |point: &Point, rtt: f64| Point { concurrency: point.concurrency * rtt / point.rtt, rtt, ..*point };
-        (within(high, self.alone + (high.rtt - low.rtt).max(0.0)), within(low, self.alone))
+        (within(high, self.alone + self.crowd), within(low, self.alone))
     }
 
     /// Returns by how much the limit grows so that the server has `factor` times as many requests, all of them
     /// together: those that are under way besides grow by no more than the throughput.
-    pub(super) fn growth(&self, high: &Point, low: &Point, factor: f64) -> f64 {
-        let crowd = (high.rtt - low.rtt).max(0.0);
-        let rtt = self.alone + crowd;
+    pub(super) fn growth(&self, factor: f64) -> f64 {
+        let rtt = self.alone + self.crowd;
         // On the most crowded of servers latency grows by the square: a doubling brought three quarters of that.
-        let then = rtt + crowd * 4.0 / 3.0 * (factor * factor - 1.0);
+        let then = rtt + self.crowd * 4.0 / 3.0 * (factor * factor - 1.0);
         (factor * (1.0 + self.delay / then) / (1.0 + self.delay / rtt)).max(LEAST_GROWTH)
     }
 }

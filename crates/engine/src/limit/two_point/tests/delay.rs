@@ -20,7 +20,7 @@ fn a_delay_is_left_out_of_the_comparison() {
     let g = Comparison::new(&inside, &below, 0.0).g;
     assert!((1.35..1.55).contains(&g), "as crowded as without the delay: {g}");
     // What is on its way doesn't grow with the crowd.
-    let growth = delay.growth(&high, &low, 2.0);
+    let growth = delay.growth(2.0);
     assert!((1.05..1.3).contains(&growth), "twice the crowd is hardly more throughput: {growth}");
 }
 
@@ -42,8 +42,9 @@ fn starts_are_spread_behind_a_delay_and_not_on_a_server_that_became_slower() {
     let pacing = |law: TwoPoint, scatter: f64, then: f64, seconds: f64| {
         let alone = scattered(10.0, 0.01, 100.0, scatter);
         let low = scattered(10.0, seconds, 100.0, then);
-        let mut law = TwoPoint { started: true, usual: seconds * 1e9, low: Some(low), ..law };
-        (0..10).for_each(|_| law.shown.learn(&alone));
+        let curve = Curve { started: true, usual: seconds * 1e9, low: Some(low), ..law.curve };
+        let mut law = TwoPoint { curve, ..law };
+        (0..10).for_each(|_| law.curve.shown.learn(&alone));
         law.steer(Timestamp::ZERO, None);
         law.pacing()
     };
@@ -64,27 +65,35 @@ fn starts_are_spread_behind_a_delay_and_not_on_a_server_that_became_slower() {
 
 /// A law at `limit` behind a delay of 90 ms, whose server has shown 3,000 answers a second.
 fn delayed(limit: f64) -> TwoPoint {
-    let mut law = TwoPoint { limit, low: Some(point(limit * 0.9, 0.1)), is_delayed: true, ..TwoPoint::new() };
-    (0..10).for_each(|_| law.shown.learn(&point(30.0, 0.01)));
+    let curve = Curve { low: Some(point(limit * 0.9, 0.1)), is_delayed: true, ..Curve::UNKNOWN };
+    let mut law = TwoPoint { limit, curve, ..TwoPoint::new() };
+    (0..10).for_each(|_| law.curve.shown.learn(&point(30.0, 0.01)));
+    law
+}
+
+/// The same, but for this change of what it knows.
+fn with(change: impl FnOnce(&mut Curve), limit: f64) -> TwoPoint {
+    let mut law = delayed(limit);
+    change(&mut law.curve);
     law
 }
 
 #[test]
 fn whatever_the_limit_grows_for_it_grows_no_further_than_the_server_has_shown() {
-    let grown = |law: TwoPoint, factor: f64| {
-        let mut law = TwoPoint { high: Some(point(law.limit, 0.1)), ..law };
+    let grown = |mut law: TwoPoint, factor: f64| {
+        law.curve.high = Some(point(law.limit, 0.1));
         law.grow(factor, Timestamp::ZERO);
         law.limit()
     };
     let limits = [(400.0, 1.5), (200.0, 1.5), (200.0, 1.2)].map(|(limit, factor)| grown(delayed(limit), factor));
     assert_eq!(limits, [459, 270, 240], "by a small step, as far as was shown, as far as is wanted");
     assert_eq!(grown(delayed(400.0).without("shown").unwrap(), 1.5), 600, "control");
-    assert_eq!(grown(TwoPoint { low: Some(point(360.0, 0.01)), ..delayed(400.0) }, 1.5), 600, "no delay");
-    assert_eq!(grown(TwoPoint { shown: Shown::NOTHING, ..delayed(400.0) }, 1.5), 600, "few cohorts may be luck");
+    assert_eq!(grown(with(|curve| curve.low = Some(point(360.0, 0.01)), 400.0), 1.5), 600, "no delay");
+    assert_eq!(grown(with(|curve| curve.shown = Shown::NOTHING, 400.0), 1.5), 600, "few cohorts may be luck");
     // Room for requests that meet the limit by chance, before there was anything to compare with and afterwards.
     for started in [false, true] {
-        let mut law = TwoPoint { started, ..delayed(400.0) };
-        law.watched(Point { saturation: 0.1, finished: 100, ..point(380.0, 0.1) });
+        let mut law = with(|curve| curve.started = started, 400.0);
+        law.judge(Point { saturation: 0.1, finished: 100, ..point(380.0, 0.1) }, None);
         assert_eq!(law.limit(), 459);
     }
 }
@@ -99,5 +108,5 @@ fn a_limit_that_drowns_behind_a_delay_falls_to_what_brought_answers_and_then_to_
     assert_eq!([drowned(&mut law), drowned(&mut law)], [270, 33]);
     let bounds = [300.0, 8_000.0].map(|limit| drowned(&mut delayed(limit)));
     assert_eq!(bounds, [210, 1_000], "as much as where answers are late, at least, and an eighth at the most");
-    assert_eq!(drowned(&mut TwoPoint { is_delayed: false, ..delayed(600.0) }), 75, "control");
+    assert_eq!(drowned(&mut with(|curve| curve.is_delayed = false, 600.0)), 75, "control");
 }

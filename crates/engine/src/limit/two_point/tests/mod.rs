@@ -13,8 +13,10 @@ use super::{
     super::{LimitAlgorithm, Sample},
     TwoPoint,
     cohort::Cohort,
+    curve::Curve,
     point::{Comparison, Point},
     rules::Rules,
+    silence::Silence,
     space::Shown,
 };
 use crate::{Outcome, Timestamp, kept_tests::assert_kept};
@@ -134,28 +136,36 @@ fn scattered(concurrency: f64, seconds: f64, samples: f64, scatter: f64) -> Poin
     Point { samples, scatter, ..point(concurrency, seconds) }
 }
 
+const STARTED: Curve = Curve { started: true, ..Curve::UNKNOWN };
+
+/// A law that knows both points.
+fn between(high: Point, low: Point, law: TwoPoint) -> TwoPoint {
+    TwoPoint { curve: Curve { started: true, high: Some(high), low: Some(low), ..law.curve }, ..law }
+}
+
 /// How much requests scattered while a server fell says nothing of how much they do afterwards.
 #[test]
 fn a_law_that_drowned_begins_with_few_samples() {
     let fallen = || {
-        let mut law = TwoPoint { started: true, ..TwoPoint::new().initial(40) };
-        law.learn_scatter(&scattered(40.0, 0.01, 100.0, 5.0));
+        let mut law = TwoPoint { curve: STARTED, ..TwoPoint::new().initial(40) };
+        law.curve.learn(&scattered(40.0, 0.01, 100.0, 5.0));
         law
     };
     let mut law = fallen();
-    assert_eq!(law.wanted(), 100, "control");
+    let wanted = |law: &TwoPoint| law.curve.wanted(law.limit());
+    assert_eq!(wanted(&law), 100, "control");
     law.drowned(Timestamp::ZERO);
-    assert_eq!((law.limit(), law.wanted()), (5, 16));
+    assert_eq!((law.limit(), wanted(&law)), (5, 16));
     let silent = |law: &mut TwoPoint| {
         let mut sample = Sample::new(Timestamp::ZERO, DEADLINE, 40, Outcome::Cancelled);
         sample.running = 40;
         law.hear(&sample);
     };
-    let mut law = TwoPoint { answered: 40.0, ..fallen() };
+    let mut law = TwoPoint { silence: Silence { limit: 40.0, ..Silence::NONE }, ..fallen() };
     (0..39).for_each(|_| silent(&mut law));
-    assert_eq!((law.limit(), law.wanted()), (6, 100), "slots that are not given again are no beginning");
+    assert_eq!((law.limit(), wanted(&law)), (6, 100), "slots that are not given again are no beginning");
     silent(&mut law);
-    assert_eq!((law.limit(), law.wanted()), (5, 16));
+    assert_eq!((law.limit(), wanted(&law)), (5, 16));
     assert_eq!(law.ceiling, Some((40.0, Timestamp::ZERO.after(DEADLINE))), "that is where the fall began");
 }
 
@@ -164,8 +174,8 @@ fn a_law_that_drowned_begins_with_few_samples() {
 fn a_limit_that_stood_for_long_is_tried_higher_where_the_points_are_unsure() {
     let is_raised = |law: TwoPoint, cohorts: u32, scatter: f64| {
         let high = Point { cohorts, saturation: 1.0, ..scattered(2.0, 0.06, 32.0, scatter) };
-        let low = Some(scattered(1.0, 0.04, 32.0, scatter));
-        let mut law = TwoPoint { started: true, high: Some(high), low, ..law.initial(2) };
+        let low = scattered(1.0, 0.04, 32.0, scatter);
+        let mut law = between(high, low, law.initial(2));
         law.steer(Timestamp::ZERO, None);
         law.limit() > 2
     };
@@ -180,7 +190,7 @@ fn a_limit_that_stood_for_long_is_tried_higher_where_the_points_are_unsure() {
 fn a_slot_that_is_left_is_not_given_again_while_few_requests_are_answered() {
     let left = |law: TwoPoint, limit: usize, leave: usize, answered_in: usize| {
         let mut server = Server::new(law.max(limit));
-        let is_full = (0..20).any(|_| server.round(RTT, Outcome::Success) == limit && server.law.usual > 0.0);
+        let is_full = (0..20).any(|_| server.round(RTT, Outcome::Success) == limit && server.law.curve.usual > 0.0);
         assert!(is_full, "there were answers");
         let mut end = |rtt: Duration, outcome| {
             let mut sample = Sample::new(server.now, rtt, limit, outcome);
@@ -203,7 +213,11 @@ fn a_slot_that_is_left_is_not_given_again_while_few_requests_are_answered() {
     assert_eq!(left(TwoPoint::new().without("silence").unwrap(), 40, 11, never), 40, "control");
     assert_eq!(left(TwoPoint::new(), 7, 5, never), 7, "the silence of a few is chance");
     assert_eq!(left(TwoPoint::new(), 7, 100, never), 1, "below that a law can only pause");
-    assert_eq!(left(TwoPoint { is_delayed: true, ..TwoPoint::new() }, 40, 11, never), 40, "a burst of a delay ago");
+    assert_eq!(
+        left(TwoPoint { curve: Curve { is_delayed: true, ..Curve::UNKNOWN }, ..TwoPoint::new() }, 40, 11, never),
+        40,
+        "a burst of a delay ago"
+    );
 }
 
 /// An answer that takes hardly longer than the server alone says that there is no crowd.
@@ -212,7 +226,7 @@ fn quick_answers_open_what_a_fall_closed() {
     let opened = |law: TwoPoint, answers: &[Duration]| {
         let mut server = Server::new(law.max(40));
         assert!(
-            (0..20).any(|_| server.round(RTT, Outcome::Success) == 40 && server.law.usual > 0.0),
+            (0..20).any(|_| server.round(RTT, Outcome::Success) == 40 && server.law.curve.usual > 0.0),
             "there were answers"
         );
         let mut end = |start: Timestamp, rtt: Duration, outcome| {
@@ -242,8 +256,8 @@ fn quick_answers_open_what_a_fall_closed() {
 fn it_does_not_double_where_as_many_requests_take_far_longer() {
     for (seconds, limit) in [(0.1, 40), (0.2, 20), (1.0, 20)] {
         let mut law = TwoPoint::new();
-        law.watched(Point { saturation: 0.0, ..point(7.4, 0.1) });
-        law.watched(Point { saturation: 0.2, ..point(7.0, seconds) });
+        law.judge(Point { saturation: 0.0, ..point(7.4, 0.1) }, None);
+        law.judge(Point { saturation: 0.2, ..point(7.0, seconds) }, None);
         assert_eq!(law.limit(), limit, "{seconds}");
     }
 }
@@ -338,7 +352,7 @@ fn what_two_points_say_is_what_is_kept() {
                     if let Some(delay) = shown.delay(&high, &low, &it, 1.5) {
                         let (above, below) = delay.inside(&high, &low);
                         let inside = [above.concurrency, above.rtt, below.concurrency, below.rtt].map(short);
-                        let growth = [1.05, 1.5, 2.0].map(|factor| short(delay.growth(&high, &low, factor)));
+                        let growth = [1.05, 1.5, 2.0].map(|factor| short(delay.growth(factor)));
                         write!(text, ", inside {}, growth {}", inside.join(" "), growth.join(" ")).unwrap();
                     }
                     text.push('\n');
@@ -362,7 +376,7 @@ fn what_two_points_say_is_what_is_kept() {
             if let Some(delay) = delay {
                 let (above, below) = delay.inside(&high, &low);
                 let inside = [above.concurrency, above.rtt, below.concurrency, below.rtt].map(short);
-                let growth = [1.05, 1.5, 2.0, 4.0].map(|factor| short(delay.growth(&high, &low, factor)));
+                let growth = [1.05, 1.5, 2.0, 4.0].map(|factor| short(delay.growth(factor)));
                 write!(text, "inside {}, growth {}", inside.join(" "), growth.join(" ")).unwrap();
             }
             writeln!(text, "{}", if delay.is_none() { "no delay" } else { "" }).unwrap();

@@ -3,8 +3,7 @@ use super::*;
 /// Returns where a limit of 20 goes, if answers take `seconds` and `g` times as long as at half of it.
 fn limit(patience: Option<Duration>, seconds: f64, g: f64) -> usize {
     let high = Point { saturation: 1.0, cohorts: 4, ..scattered(20.0, seconds, 400.0, 0.1) };
-    let low = Some(scattered(10.0, seconds / g, 400.0, 0.1));
-    let mut law = TwoPoint { started: true, high: Some(high), low, ..TwoPoint::new() };
+    let mut law = between(high, scattered(10.0, seconds / g, 400.0, 0.1), TwoPoint::new());
     law.note_patience(patience);
     law.steer(Timestamp::ZERO, None);
     law.limit()
@@ -27,8 +26,7 @@ fn a_limit_of_few_slots_grows_to_four_where_callers_do_not_notice() {
     let grows = |law: TwoPoint, seconds: f64, g: f64, saturation: f64| {
         let limit = law.limit;
         let high = Point { saturation, cohorts: 4, ..scattered(limit, seconds, 400.0, 0.1) };
-        let low = Some(scattered(limit / 2.0, seconds / g, 400.0, 0.1));
-        let mut law = TwoPoint { started: true, high: Some(high), low, ..law };
+        let mut law = between(high, scattered(limit / 2.0, seconds / g, 400.0, 0.1), law);
         law.note_patience(Some(Duration::from_secs(1)));
         law.steer(Timestamp::ZERO, None);
         law.limit > limit
@@ -56,18 +54,19 @@ fn a_reload_without_patience_forgets_it_and_an_adopted_limit_does_not() {
     let mut law = TwoPoint::new();
     law.note_patience(Some(DEADLINE));
     law.adopt(40);
-    assert!((law.patience - 1e9).abs() < 1.0);
+    assert!((law.curve.patience - 1e9).abs() < 1.0);
     law.note_patience(None);
-    assert!(law.patience <= 0.0);
+    assert!(law.curve.patience <= 0.0);
 }
 
 /// Returns what becomes of a limit of 20 whose answers take `seconds` where the server alone takes 10 ms, and of which this part is late.
 fn after_late(mut law: TwoPoint, seconds: f64, late: f64, grown_from: Option<f64>) -> usize {
-    (law.started, law.slow_start, law.grown_from) = (true, false, grown_from);
-    law.low = Some(point(10.0, seconds));
-    (0..10).for_each(|_| law.shown.learn(&point(10.0, 0.01)));
+    (law.curve.started, law.slow_start, law.grown_from) = (true, false, grown_from);
+    law.curve.low = Some(point(10.0, seconds));
+    (0..10).for_each(|_| law.curve.shown.learn(&point(10.0, 0.01)));
     let (nanos, answered) = (seconds * 1e9, 1.0 - late);
-    law.watched(Point { late, answered, answer: nanos, rtt: nanos / answered, pace: nanos, ..point(20.0, seconds) });
+    let point = Point { late, answered, answer: nanos, rtt: nanos / answered, pace: nanos, ..point(20.0, seconds) };
+    law.judge(point, None);
     law.limit()
 }
 
@@ -88,7 +87,7 @@ fn where_answers_are_slow_and_a_fifth_comes_too_late_the_limit_is_cut_however_fl
 #[test]
 fn a_request_that_took_most_of_the_patience_is_late_and_one_that_left_sooner_is_not() {
     let late = |patience: Option<Duration>, millis| {
-        let mut law = TwoPoint { started: true, ..TwoPoint::new() };
+        let mut law = TwoPoint { curve: STARTED, ..TwoPoint::new() };
         law.note_patience(patience);
         let mut cohort = law.open(Timestamp::ZERO, true);
         let ends = |millis| Sample::new(Timestamp::ZERO, Duration::from_millis(millis), 2, Outcome::Cancelled);

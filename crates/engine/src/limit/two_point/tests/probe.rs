@@ -1,7 +1,7 @@
 //! Probes, and how much requests scatter, from which it follows how long a probe takes.
 
 use super::{
-    super::{Fall, Phase, point::Scatter},
+    super::{point::Scatter, probe, silence::Fall},
     *,
 };
 
@@ -11,8 +11,7 @@ fn a_probe_is_always_below_the_limit() {
     for (limit, ran, half) in
         [(2.4, 2.1, 1.0), (2.0, 6.0, 1.0), (3.0, 3.0, 2.0), (3.9, 9.0, 2.0), (10.0, 9.6, 5.0), (10.0, 40.0, 5.0)]
     {
-        let law = TwoPoint { limit, high: Some(point(ran, 0.1)), ..TwoPoint::new() };
-        assert_eq!(law.probed_limit(), half, "{limit}, {ran}");
+        assert_eq!(probe::limit(limit, Some(&point(ran, 0.1))), half, "{limit}, {ran}");
     }
 }
 
@@ -22,7 +21,8 @@ fn scatter_is_that_of_late_whether_all_became_slower_in_proportion_or_by_the_sam
     let relative = |seconds: f64, scatter: f64, rules: Rules| {
         let mut law = Scatter::NONE;
         law.learn(&scattered(8.0, 0.1, 32.0, 1.0), false, rules);
-        (law.learn(&scattered(8.0, seconds, 32.0, scatter), seconds > 0.3, rules) * 1e4).round() / 1e4
+        law.learn(&scattered(8.0, seconds, 32.0, scatter), seconds > 0.3, rules);
+        (law.of_late * 1e4).round() / 1e4
     };
     assert_eq!(relative(0.1, 0.2, Rules::ALL), 0.98, "it is remembered");
     assert_eq!(relative(1.0, 0.0, Rules::ALL), 0.0098, "all take longer by the same time");
@@ -36,13 +36,13 @@ fn scatter_is_that_of_late_whether_all_became_slower_in_proportion_or_by_the_sam
 fn a_probe_is_in_a_hurry_where_answers_became_slow() {
     let ends_after = |seconds: f64| {
         let mut law = TwoPoint::new().initial(40);
-        law.learn_scatter(&point(20.0, 0.1));
-        law.learn_scatter(&point(40.0, seconds));
+        law.curve.learn(&point(20.0, 0.1));
+        law.curve.learn(&point(40.0, seconds));
         law.probe(Timestamp::ZERO);
         let rtt = Duration::from_secs_f64(seconds);
         let ends = (1..100).find(|_| {
             law.on_sample(&Sample { running: 20, ..Sample::new(Timestamp::ZERO, rtt, 20, Outcome::Success) });
-            law.phase == Phase::Watch
+            law.probing_since.is_none()
         });
         ends.unwrap()
     };
@@ -53,11 +53,12 @@ fn a_probe_is_in_a_hurry_where_answers_became_slow() {
 #[test]
 fn quick_answers_open_no_slot_during_a_probe_however_many_come() {
     let fall = Some(Fall { from: 4_000.0, at: Timestamp::ZERO, quick: 0 });
-    let mut law = TwoPoint { phase: Phase::Probe, fall, ..TwoPoint::new().initial(400) };
-    law.shown.learn(&point(10.0, 0.02));
+    let silence = Silence { fall, ..Silence::NONE };
+    let mut law = TwoPoint { probing_since: Some(Timestamp::ZERO), silence, ..TwoPoint::new().initial(400) };
+    law.curve.shown.learn(&point(10.0, 0.02));
     (0..1_000).for_each(|_| law.hear(&Sample::new(Timestamp::ZERO, RTT, 200, Outcome::Success)));
     assert_eq!(law.limit, 400.0);
-    law.phase = Phase::Watch;
+    law.probing_since = None;
     law.hear(&Sample::new(Timestamp::ZERO, RTT, 200, Outcome::Success));
     assert_eq!(law.limit, 401.0);
 }
