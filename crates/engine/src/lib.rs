@@ -119,8 +119,7 @@ impl Engine {
     #[doc(hidden)]
     pub fn new(plan: Plan) -> Self {
         let (queue, partitions) = (plan.queue(), plan.partitions.len());
-        let mut controller = Controller::new(plan.law, plan.shadow);
-        controller.note_settings(plan.time_one_in, plan.default_deadline);
+        let mut controller = Controller::new(plan.law, plan.shadow, plan.time_one_in, plan.default_deadline);
         let quotas = Quotas::new(plan.labels, plan.rules, |name| controller.class(name));
         let mut engine = Self {
             now: Timestamp::ZERO,

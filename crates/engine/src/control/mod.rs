@@ -60,11 +60,7 @@ pub(crate) enum Step {
     Same,
     /// The same once more, and the law is to be asked for its pacing: once in sixteen samples, fewer than a judgement takes.
     Stays,
-    Moved {
-        limit: usize,
-        /// The inputs of the law's judgement.
-        basis: LimitInputs,
-    },
+    Moved(Move),
     /// The law panicked. The limit stays what it was.
     Panicked,
 }
@@ -99,13 +95,18 @@ fn note_patience(law: &mut dyn LimitAlgorithm, patience: Option<Duration>) {
 }
 
 impl Controller {
-    pub(crate) fn new(law: Box<dyn LimitAlgorithm>, shadow: Option<Box<dyn LimitAlgorithm>>) -> Self {
-        let mut shadow_law = ShadowLaw::default();
-        shadow_law.replace(shadow);
-        Self {
+    /// Takes laws; one in how many requests the settings ask to be timed while all is quiet; and how long callers wait for an answer,
+    /// if that is known.
+    pub(crate) fn new(
+        law: Box<dyn LimitAlgorithm>,
+        shadow: Option<Box<dyn LimitAlgorithm>>,
+        one_in: Option<NonZeroU32>,
+        patience: Option<Duration>,
+    ) -> Self {
+        let mut controller = Self {
             learns_hold_times: law.learns_hold_times(),
             law,
-            one_in: None,
+            one_in,
             panics: 0,
             last_move: None,
             samples: NO_SAMPLES,
@@ -114,29 +115,36 @@ impl Controller {
             outlasting: 0,
             refused: false,
             pauses: Pauses::default(),
-            shadow: shadow_law,
+            shadow: ShadowLaw::default(),
             rtts: RttByClass::default(),
-        }
+        };
+        controller.shadow.replace(shadow);
+        controller.note_patience(patience);
+        controller
     }
 
-    /// Notes one in how many requests the settings ask to be timed while all is quiet, and how long callers wait for an answer,
-    /// if that is known.
-    pub(crate) fn note_settings(&mut self, one_in: Option<NonZeroU32>, patience: Option<Duration>) {
-        self.one_in = one_in;
-        self.shadow.note_patience(patience);
-        note_patience(&mut *self.law, patience);
-    }
-
-    /// Takes new laws. A law of the same kind as the last one goes on from the state of that.
-    pub(crate) fn replace(&mut self, mut law: Box<dyn LimitAlgorithm>, shadow: Option<Box<dyn LimitAlgorithm>>) {
+    /// Takes new laws and settings. A law of the same kind as the last one goes on from the state of that.
+    pub(crate) fn replace(
+        &mut self,
+        mut law: Box<dyn LimitAlgorithm>,
+        shadow: Option<Box<dyn LimitAlgorithm>>,
+        one_in: Option<NonZeroU32>,
+        patience: Option<Duration>,
+    ) {
         if law.kind() == self.law.kind() {
             law.adopt(self.law.limit());
         }
         (self.last_move, self.samples) = (None, NO_SAMPLES);
         self.pauses = Pauses::default();
         self.learns_hold_times = law.learns_hold_times();
-        self.law = law;
+        (self.law, self.one_in) = (law, one_in);
         self.shadow.replace(shadow);
+        self.note_patience(patience);
+    }
+
+    fn note_patience(&mut self, patience: Option<Duration>) {
+        self.shadow.note_patience(patience);
+        note_patience(&mut *self.law, patience);
     }
 
     /// Returns the limit: at least 1, whatever the law says.
@@ -171,11 +179,6 @@ impl Controller {
         std::mem::replace(&mut self.lent, GoingOn { answering, outlasting }).outlasting != outlasting
     }
 
-    /// Returns how many requests that were observed go on.
-    pub(crate) const fn answering(&self) -> usize {
-        self.going_on.answering + self.lent.answering
-    }
-
     /// Has the limit follow the answers that outlast the deadline of their callers; returns whether that moves it.
     pub(crate) const fn refit(&mut self) -> bool {
         let all = self.going_on.outlasting + self.lent.outlasting;
@@ -188,6 +191,17 @@ impl Controller {
         let decides = self.law.time_one_in(self.one_in);
         // A shadow law learns from the same samples, and may need more of them.
         self.shadow.time_one_in(self.one_in).map_or(decides, |shadow| shadow.min(decides)).get()
+    }
+
+    /// Adds to samples how many requests that were observed go on, and to the first whether a request was rejected since the last
+    /// one although slots were free.
+    #[inline]
+    pub(crate) fn complete(&mut self, samples: &mut [Sample]) {
+        let answering = self.going_on.answering + self.lent.answering;
+        samples.iter_mut().for_each(|sample| sample.answering = answering);
+        if let Some(first) = samples.first_mut() {
+            first.refused = std::mem::take(&mut self.refused);
+        }
     }
 
     /// Gives both laws samples, if there are any, up to the first that moves the limit; returns how many, and what that means for
@@ -217,8 +231,9 @@ impl Controller {
         self.samples = before.wrapping_add(u32::try_from(learned).unwrap_or(u32::MAX));
         let step = if limit != in_force {
             let basis = basis.unwrap_or_default();
-            self.last_move = Some(Move { at: samples[learned - 1].end, from: in_force, to: limit, basis });
-            Step::Moved { limit, basis }
+            let moved = Move { at: samples[learned - 1].end, from: in_force, to: limit, basis };
+            self.last_move = Some(moved);
+            Step::Moved(moved)
         } else if self.samples / 16 != before / 16 {
             Step::Stays
         } else {
@@ -315,12 +330,6 @@ impl Controller {
         self.shadow.refused(reason);
     }
 
-    /// Returns whether a request was rejected since the last call although slots were free.
-    #[inline]
-    pub(crate) const fn take_refused(&mut self) -> bool {
-        std::mem::replace(&mut self.refused, false)
-    }
-
     /// Returns what the shadow law would have done.
     pub(crate) fn shadow_snapshot(&self) -> Option<ShadowSnapshot> {
         self.shadow.snapshot(&*self.law)
@@ -367,7 +376,7 @@ mod tests {
 
     #[test]
     fn the_limit_is_at_least_one_and_outlives_a_panic() {
-        let mut control = Controller::new(Box::new(Says(0)), None);
+        let mut control = Controller::new(Box::new(Says(0)), None, None, None);
         assert_eq!(control.limit(), 1);
         let sample = |in_flight| {
             let (start, end) = (Timestamp::ZERO, Timestamp::ZERO.after(Duration::from_millis(1)));
@@ -375,16 +384,16 @@ mod tests {
         };
         let mut limit = 1;
         for (in_flight, expected) in [(1, 1), (9, 8), (9, 8), (0, 8), (7, 8), (1, 1)] {
-            if let Some((1, Step::Moved { limit: moved, .. })) = control.learn(&[sample(in_flight)], limit) {
+            if let Some((1, Step::Moved(Move { to: moved, .. }))) = control.learn(&[sample(in_flight)], limit) {
                 assert_ne!(moved, limit);
                 limit = moved;
             }
             assert_eq!(limit, expected);
         }
         assert_eq!(control.panics(), 2);
-        control.note_settings(None, Some(Duration::from_secs(1)));
+        control.note_patience(Some(Duration::from_secs(1)));
         assert_eq!(control.limit(), 1, "a panic here does no harm either");
-        control.replace(Box::new(Fixed::new(5)), None);
+        control.replace(Box::new(Fixed::new(5)), None, None, None);
         assert_eq!(control.limit(), 5);
     }
 }

@@ -70,10 +70,6 @@ impl ShadowLaw {
         }
     }
 
-    pub(crate) fn kind(&self) -> Option<&'static str> {
-        self.law.as_ref().map(|law| law.kind())
-    }
-
     pub(crate) fn time_one_in(&self, asked: Option<NonZeroU32>) -> Option<NonZeroU32> {
         self.law.as_ref().map(|law| law.time_one_in(asked))
     }
@@ -117,7 +113,7 @@ impl ShadowLaw {
     pub(crate) fn snapshot(&self, decides: &dyn LimitAlgorithm) -> Option<ShadowSnapshot> {
         let fixed = std::any::type_name::<Fixed>();
         Some(ShadowSnapshot {
-            counterfactual: self.kind()? != fixed || decides.kind() != fixed,
+            counterfactual: self.law.as_ref()?.kind() != fixed || decides.kind() != fixed,
             limit: self.limit,
             in_flight: self.running,
             would_queue: self.would_queue,
@@ -135,7 +131,7 @@ mod tests {
 
     #[test]
     fn as_many_are_timed_as_the_shadow_law_needs() {
-        let with = |shadow| Controller::new(Box::new(Fixed::new(9)), shadow).time_one_in();
+        let with = |shadow| Controller::new(Box::new(Fixed::new(9)), shadow, None, None).time_one_in();
         let shadow = |law: Box<dyn LimitAlgorithm>| with(Some(law));
         assert_eq!((with(None), shadow(Box::new(Fixed::new(5))), shadow(Box::<TwoPoint>::default())), (8, 8, 1));
     }

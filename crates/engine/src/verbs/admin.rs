@@ -101,8 +101,7 @@ impl Engine {
         let queue = plan.queue();
         let Plan { law, shadow, time_one_in, partitions, labels, rules, time_to_live, journal, .. } = plan;
         let from = short(self.capacity.limit());
-        self.controller.replace(law, shadow);
-        self.controller.note_settings(time_one_in, queue.default_deadline);
+        self.controller.replace(law, shadow, time_one_in, queue.default_deadline);
         let added = self.capacity.replace(partitions);
         self.refit();
         self.capacity.resize(self.controller.limit());

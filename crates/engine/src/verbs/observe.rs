@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::{
     Engine, Outcome, Timestamp,
-    control::Step,
+    control::{Move, Step},
     ids::{AbandonedKind, ClassId, LabelId, LabelMetricsId},
     limit::Sample,
     telemetry::{ChangeEvent, Event, short},
@@ -68,16 +68,13 @@ impl Engine {
         self.tell(self.now, Event::Listed { request, in_flight });
         let metrics = self.telemetry.label_metrics_of(label);
         let (class, outcome) = (ClassId::OTHERS, Outcome::Success);
-        let answering = self.controller.answering();
         for sample in &mut *samples {
             let rtt = sample.rtt.unwrap_or_default();
             sample.end = self.advance(sample.end);
             self.tell(sample.end, Event::Ended { partition, label, metrics, outcome, rtt, weight: sample.weight });
             self.estimates.answered((class, partition), sample.start, rtt, true);
             sample.rtt = Some(self.controller.normalise(class, rtt));
-            sample.answering = answering;
         }
-        samples[0].refused = self.controller.take_refused();
         self.obey_law(samples, true, have_ended);
     }
 
@@ -172,23 +169,25 @@ impl Engine {
             return;
         }
         let running = if running == 0 { self.capacity.running() } else { running as usize };
-        let (in_flight, refused) = (in_flight as usize, self.controller.take_refused());
-        let was_answered = sample.outcome == Outcome::Success;
-        let answering = self.controller.answering();
+        let (in_flight, was_answered) = (in_flight as usize, sample.outcome == Outcome::Success);
+        // What goes on, and whether any was refused, the controller adds.
+        let (answering, refused) = (0, false);
         let sample = Sample { start, end: now, rtt, in_flight, running, answering, outcome, refused, weight };
-        self.obey_law(&[sample], was_answered, false);
+        self.obey_law(&mut [sample], was_answered, false);
     }
 
     /// Asks the law what follows from samples of requests that were all answered, or of which none was; and learns for how long they
     /// held lent slots, where all `have_ended`.
-    fn obey_law(&mut self, mut samples: &[Sample], were_answered: bool, have_ended: bool) {
+    fn obey_law(&mut self, samples: &mut [Sample], were_answered: bool, have_ended: bool) {
+        self.controller.complete(samples);
+        let mut samples = &*samples;
         while let Some((count, step)) = self.controller.learn(samples, self.capacity.limit()) {
             let (learned, others) = samples.split_at(count);
             samples = others;
             let Some((last, earlier)) = learned.split_last() else { return };
             // The limit was still what it is while they were learned.
             earlier.iter().for_each(|sample| self.go_on_after(sample, were_answered, have_ended));
-            if matches!(step, Step::Stays | Step::Moved { .. }) {
+            if matches!(step, Step::Stays | Step::Moved(_)) {
                 // Where there is no line, a request would be refused for it.
                 let has_line = self.room().places > 0;
                 self.capacity.pace(if has_line { self.controller.pacing() } else { Duration::ZERO });
@@ -196,9 +195,9 @@ impl Engine {
             match step {
                 Step::Same | Step::Stays => {}
                 Step::Panicked => self.note_change(last.end, ChangeEvent::LawPanic),
-                Step::Moved { limit, basis } => {
+                Step::Moved(Move { to, basis, .. }) => {
                     let from = short(self.capacity.limit());
-                    self.capacity.resize(limit);
+                    self.capacity.resize(to);
                     self.note_change(last.end, ChangeEvent::Limit { from, basis });
                     self.dispatch(last.end);
                 }
