@@ -53,7 +53,7 @@ impl ForPartitions {
 
     /// Returns when any of them may shrink by itself; never, where nothing is held back.
     pub(super) fn next_decay(&self) -> Timestamp {
-        self.all.iter().map(|it| it.reservation.ends).min().unwrap_or(Timestamp::NEVER)
+        self.all.iter().filter_map(|it| it.reservation.ends).min().unwrap_or(Timestamp::NEVER)
     }
 
     /// Notes that a request of a partition below its share was refused while nothing was left.
@@ -105,12 +105,12 @@ impl ForPartitions {
     pub(super) fn decay(&mut self, now: Timestamp) {
         self.pass(now);
         for it in &mut self.all {
-            if it.is_served && it.reservation.ends <= now {
+            if it.is_served && it.reservation.ends.is_some_and(|ends| ends <= now) {
                 (it.in_a_row, it.is_served) = (0, false);
             }
             it.reservation.decay(now);
         }
-        self.all.retain(|it| it.reservation.ends != Timestamp::NEVER);
+        self.all.retain(|it| it.reservation.ends.is_some());
         self.add_up();
     }
 

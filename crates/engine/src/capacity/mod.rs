@@ -8,15 +8,13 @@ mod check_tests;
 mod for_partitions;
 mod pacing;
 mod partition;
-mod pause;
 mod reservation;
 mod reservations;
 mod room;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use self::pacing::Pacing;
-use self::{partition::Partition, reservations::Reservations};
+use self::{pacing::Pacing, partition::Partition, reservations::Reservations};
 pub(crate) use self::{partition::PartitionView, reservations::Below};
 use crate::{
     Timestamp,
@@ -59,6 +57,8 @@ pub(crate) struct Slots {
     pub(crate) over_limit: usize,
     /// Since when no slot of the limit has come free.
     pub(crate) stall: Stall,
+    /// Whether no request of any partition may take a slot.
+    pub(crate) is_closed_to_all: bool,
     /// Whether no request may start under the limit; and whether the next start of one that may wait is not due yet.
     pub(crate) is_paused: bool,
     pub(crate) is_spaced_out: bool,
@@ -140,22 +140,35 @@ impl Capacity {
         self.running
     }
 
+    /// Has no request start under the limit before then; [`NEVER`](Timestamp::NEVER) ends a pause.
+    pub(crate) const fn pause(&mut self, until: Timestamp) {
+        self.paused_until = until;
+    }
+
+    /// Whether no request may start under the limit.
+    const fn is_paused(&self) -> bool {
+        self.paused_until.as_nanos() != Timestamp::NEVER.as_nanos()
+    }
+
+    /// Returns for how long no request of a partition may start. One that has slots of its own goes on in a pause.
+    pub(crate) fn pause_left(&self, now: Timestamp, partition: PartitionId) -> Duration {
+        let holds = self.is_paused() && self.partitions[partition.index()].overcommit == 0;
+        if holds { self.paused_until.since(now) } else { Duration::ZERO }
+    }
+
     /// Whether as many requests run as the limit allows, or none may start yet.
     pub(crate) const fn is_full(&self) -> bool {
         self.running >= self.limit || self.is_paused() || self.pacing.is_held()
     }
 
-    /// Whether no request of any partition may take a slot.
-    pub(crate) const fn is_closed_to_all(&self) -> bool {
-        self.is_full() && !self.overcommits
-    }
-
     /// Returns what else is known of all slots. Compiled where it is asked, so that only what is used of it is looked up.
     #[inline(always)]
     pub(crate) const fn slots(&self) -> Slots {
-        let &Self { over_limit, stall, pacing, .. } = self;
+        let &Self { over_limit, stall, pacing, overcommits, .. } = self;
         let (is_paused, is_spaced_out) = (self.is_paused(), pacing.is_held());
-        Slots { over_limit, stall, is_paused, is_spaced_out, pacing: Duration::from_nanos(pacing.gap) }
+        let is_closed_to_all = self.is_full() && !overcommits;
+        let pacing = Duration::from_nanos(pacing.gap);
+        Slots { over_limit, stall, is_closed_to_all, is_paused, is_spaced_out, pacing }
     }
 
     #[inline(always)]
@@ -224,16 +237,21 @@ impl Capacity {
         self.next_decay() != Timestamp::NEVER
     }
 
-    /// Whether a request would leave the slots alone that are held back for labels and for more important requests.
+    /// Whether a request that [may run](Self::may_run) leaves the slots alone that are held back for labels and for more important
+    /// requests. `is_label_below` its fair share is only asked while something is held back.
+    #[inline]
     pub(crate) fn leaves_reserved(
         &self,
         partition: PartitionId,
         level: Level,
-        is_label_below: bool,
+        is_label_below: impl FnOnce() -> bool,
         cost: usize,
     ) -> bool {
+        if !self.has_reserved() {
+            return true;
+        }
         let it = &self.partitions[partition.index()];
-        let for_labels = if is_label_below { 0 } else { self.reserved.slots_for_labels() };
+        let for_labels = if is_label_below() { 0 } else { self.reserved.slots_for_labels() };
         let for_levels = self.reserved.slots_above(level, self.limit);
         it.running + cost <= it.overcommit || self.running + cost + for_labels.max(for_levels) <= self.limit
     }
@@ -250,10 +268,16 @@ impl Capacity {
             .min(self.limit)
     }
 
-    /// Counts `count` requests alike that take a slot each; returns how many requests run then. `is_label_below` its fair share is
-    /// only asked while something is held back.
+    /// Counts `count` requests alike that take a slot each, and start now, if they do; returns how many requests run then.
+    /// `is_label_below` its fair share is only asked while something is held back.
     #[inline(always)]
-    pub(crate) fn take(&mut self, holder: &Holder, count: usize, is_label_below: impl FnOnce() -> bool) -> u32 {
+    pub(crate) fn take(
+        &mut self,
+        holder: &Holder,
+        count: usize,
+        start: Option<Timestamp>,
+        is_label_below: impl FnOnce() -> bool,
+    ) -> u32 {
         let number = |count| u32::try_from(count).unwrap_or(u32::MAX);
         let (level, cost) = (holder.level, holder.cost() * count);
         if holder.marks.has(Marks::OVER_LIMIT) {
@@ -268,6 +292,11 @@ impl Capacity {
             self.reserved.draw_on_slots(left, owed, is_label_below(), level);
         }
         self.add(holder.partition, level, cost);
+        if let Some(now) = start {
+            self.stall.started(now);
+            self.partitions[holder.partition.index()].stall.started(now);
+            self.pacing.started(now);
+        }
         number(self.running)
     }
 
@@ -305,14 +334,6 @@ impl Capacity {
     pub(crate) fn note_abandoned(&mut self, partition: PartitionId, more: isize) {
         let it = &mut self.partitions[partition.index()];
         it.abandoned = it.abandoned.saturating_add_signed(more);
-    }
-
-    /// Notes when a request took a slot of the limit.
-    #[inline]
-    pub(crate) fn started(&mut self, now: Timestamp, partition: PartitionId) {
-        self.stall.started(now);
-        self.partitions[partition.index()].stall.started(now);
-        self.pacing.started(now);
     }
 
     /// Gives back what [`take`](Self::take) took.

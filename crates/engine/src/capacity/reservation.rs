@@ -21,7 +21,7 @@ pub(super) fn most_slots(limit: usize) -> usize {
     (limit / 50).max(3).min(limit / 4).max(1)
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Reservation {
     /// Units held back.
     pub(super) count: usize,
@@ -35,33 +35,18 @@ pub(super) struct Reservation {
     missed: bool,
     /// Half of the time that a request holds its slot, in nanoseconds.
     window: u64,
-    /// When the window ends, so that the reservation may shrink by itself; never, where nothing is held back.
-    pub(super) ends: Timestamp,
-}
-
-impl Default for Reservation {
-    fn default() -> Self {
-        Self {
-            count: 0,
-            taken: 0,
-            taken_before: 0,
-            depth: 0,
-            depth_before: 0,
-            missed: false,
-            window: 0,
-            ends: Timestamp::NEVER,
-        }
-    }
+    /// When the window ends, so that the reservation may shrink by itself; `None` where nothing is held back.
+    pub(super) ends: Option<Timestamp>,
 }
 
 impl Reservation {
     /// Notes that a request below its share was refused while nothing was left. `hold` is how long a request holds its
     /// slot.
     pub(super) fn reserve(&mut self, now: Timestamp, hold: Duration, most: usize) {
-        if self.ends == Timestamp::NEVER {
+        if self.ends.is_none() {
             let window = (nanos(hold) / 2).max(1);
-            *self =
-                Self { count: most.min(1), window, ends: now.after(Duration::from_nanos(window)), ..Self::default() };
+            let ends = Some(now.after(Duration::from_nanos(window)));
+            *self = Self { count: most.min(1), window, ends, ..Self::default() };
         } else if self.count == 0 {
             self.count = most.min(1);
         } else if self.count < most.min(self.taken.saturating_add(self.taken_before)) {
@@ -85,10 +70,8 @@ impl Reservation {
 
     /// Shrinks the reservation by what was not needed lately.
     pub(super) fn decay(&mut self, now: Timestamp) {
-        if now < self.ends {
-            return;
-        }
-        let next = self.ends.after(Duration::from_nanos(self.window));
+        let Some(ends) = self.ends.filter(|&ends| ends <= now) else { return };
+        let next = ends.after(Duration::from_nanos(self.window));
         if (self.taken == 0 && !self.missed) || next <= now {
             *self = Self::default();
             return;
@@ -96,7 +79,7 @@ impl Reservation {
         self.count = self.count.min(self.depth.max(self.depth_before).max(1));
         (self.taken_before, self.depth_before) = (self.taken, self.depth);
         (self.taken, self.depth, self.missed) = (0, 0, false);
-        self.ends = next;
+        self.ends = Some(next);
     }
 }
 
@@ -111,7 +94,7 @@ mod tests {
     fn refusals_alone_reserve_one() {
         let mut it = Reservation::default();
         (0..1_000).for_each(|_| it.reserve(at(0), HOLD, 10));
-        assert_eq!((it.count, it.ends), (1, at(50)));
+        assert_eq!((it.count, it.ends), (1, Some(at(50))));
     }
 
     #[test]

@@ -48,7 +48,7 @@ impl Reservations {
     }
 
     fn find_next_decay(&mut self) {
-        let next = self.all().map(|it| it.ends).min().unwrap_or(Timestamp::NEVER);
+        let next = self.all().filter_map(|it| it.ends).min().unwrap_or(Timestamp::NEVER);
         self.next_decay = next.min(self.partitions.next_decay());
     }
 
@@ -129,11 +129,11 @@ mod tests {
     impl Reservations {
         /// Asserts that no more is held back than the limit allows, and that nothing is for ever.
         pub(in crate::capacity) fn check_all(&self, limit: usize) {
-            let next = self.all().map(|it| it.ends).min().unwrap_or(Timestamp::NEVER);
+            let next = self.all().filter_map(|it| it.ends).min().unwrap_or(Timestamp::NEVER);
             assert_eq!(self.next_decay, next.min(self.partitions.next_decay()), "the next decay is known");
             assert!(self.all().map(|it| it.count).all(|count| count <= most_slots(limit)), "{self:?}");
             assert!(self.partitions.total <= (limit / 4).max(1), "{self:?}");
-            assert!(self.all().all(|it| it.count == 0 || it.ends != Timestamp::NEVER), "{self:?}");
+            assert!(self.all().all(|it| it.count == 0 || it.ends.is_some()), "{self:?}");
         }
 
         /// Whether anything is held back where no request can wait.

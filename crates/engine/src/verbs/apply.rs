@@ -56,13 +56,10 @@ impl Engine {
         dry_run: DryRunOutcome,
     ) -> Arrival {
         let mut holder = Holder { partition: ask.partition, label, level: Level::of(ask.criticality), marks };
-        let in_flight = self.take_slots(&mut holder, 1);
+        let in_flight = self.take_slots(&mut holder, 1, Some(now));
         if label != LabelId::DEFAULT {
             let served = self.queue.served(ask.partition, holder.level);
             self.quotas.charge(now, &holder, Some(served));
-        }
-        if !marks.has(Marks::OVER_LIMIT) {
-            self.capacity.started(now, ask.partition);
         }
         if !PLAIN && let Some(rules) = self.needs_remote(label) {
             return self.begin_remote(now, ask, holder, in_flight, dry_run, rules);

@@ -4,7 +4,7 @@ use crate::{
     Engine, Timestamp,
     ids::Key,
     telemetry::Decided,
-    tokens::{Claim, Marks, Stage},
+    tokens::{Claim, Stage},
     verbs::decide::TurnDecision,
 };
 
@@ -21,7 +21,7 @@ impl Engine {
             loop {
                 if let Some((key, passes_over)) = self.next_to_run() {
                     self.take_turn(now, key, passes_over);
-                } else if !self.capacity.is_closed_to_all()
+                } else if !self.capacity.slots().is_closed_to_all
                     && let Some(label) = self.quotas.take_freed(now)
                 {
                     // The next label that waits at a rule has its turns, since the rule has room now.
@@ -60,13 +60,10 @@ impl Engine {
             let hold = self.estimates.reservation_time();
             self.capacity.waited(now, waiter.partition, now.since(waiter.since), hold);
         }
-        let in_flight = self.take_slots(&mut holder, 1);
+        let in_flight = self.take_slots(&mut holder, 1, Some(now));
         self.quotas.charge(now, &holder, None);
         let asks = self.needs_remote(holder.label).is_some();
         self.record(now, waiter.request(), Decided::Granted { asks });
-        if !holder.marks.has(Marks::OVER_LIMIT) {
-            self.capacity.started(now, holder.partition);
-        }
         let until = Some(waiter.deadline);
         self.queue.answer(key, Stage::Granted { in_flight, until }, holder.marks);
         self.notices.waiters.push_back(key);
@@ -77,7 +74,8 @@ impl Engine {
         if !self.lifecycle.enforces() {
             return self.queue.anyone().map(|key| (key, false));
         }
-        if self.capacity.is_closed_to_all() || self.capacity.slots().is_spaced_out {
+        let slots = self.capacity.slots();
+        if slots.is_closed_to_all || slots.is_spaced_out {
             return None;
         }
         self.queue.next(

@@ -50,7 +50,7 @@ impl Engine {
         let label = self.quotas.label(borrower.label);
         let most = most.min(label.cap.saturating_sub(label.running));
         let lent = self.capacity.room(borrower.partition, most);
-        self.take_slots(&mut Holder::of(borrower), lent);
+        self.take_slots(&mut Holder::of(borrower), lent, None);
         #[cfg(test)]
         self.check();
         u32::try_from(lent).unwrap_or(u32::MAX)

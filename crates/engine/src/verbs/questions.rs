@@ -98,8 +98,7 @@ impl Engine {
         let level = Level::of(ask.criticality);
         self.capacity.may_run(ask.partition, Ask::COST)
             && !self.quotas.label(label).is_full
-            && (!self.capacity.has_reserved()
-                || self.capacity.leaves_reserved(ask.partition, level, self.is_below_fair_share(label), Ask::COST))
+            && self.capacity.leaves_reserved(ask.partition, level, || self.is_below_fair_share(label), Ask::COST)
     }
 
     pub(super) fn is_below_fair_share(&self, label: LabelId) -> bool {

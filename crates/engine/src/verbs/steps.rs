@@ -12,16 +12,17 @@ use crate::{
 };
 
 impl Engine {
-    /// Gives `count` requests alike a slot each: the only place that gives any. Returns how many requests run then.
+    /// Gives `count` requests alike a slot each, which start now, if they do: the only place that gives any. Returns how many
+    /// requests run then.
     #[inline(always)]
-    pub(super) fn take_slots(&mut self, holder: &mut Holder, count: usize) -> u32 {
+    pub(super) fn take_slots(&mut self, holder: &mut Holder, count: usize, start: Option<Timestamp>) -> u32 {
         if self.controller.has_shadow() {
             let waits = self.room().places > 0;
             holder.marks = holder.marks.with(self.controller.enter_shadow(waits));
         }
         let Self { capacity, quotas, .. } = self;
         let limit = capacity.limit();
-        let in_flight = capacity.take(holder, count, || quotas.is_below_fair_share(holder.label, limit));
+        let in_flight = capacity.take(holder, count, start, || quotas.is_below_fair_share(holder.label, limit));
         #[cfg(test)]
         assert!(
             holder.marks.has(crate::tokens::Marks::OVER_LIMIT)
