@@ -11,7 +11,7 @@ use crate::{
 
 const LONGEST: Duration = Duration::from_secs(3_600);
 
-type RetryAfter = fn(&HoldTime, Timestamp, usize, usize, Stall) -> Duration;
+type RetryAfter = fn(HoldTime, Timestamp, usize, usize, Stall) -> Duration;
 
 /// No caller is told to come back later than in an hour; more releases of fewer slots never take less time; and while
 /// nothing comes free, not before the stall has lasted as long again.
@@ -26,11 +26,11 @@ fn come_back(any: &mut impl Any, retry_after: RetryAfter) {
         }
     }
     let (now, releases, slots) = (any.time(), any.any_usize(), any.any_usize());
-    let told = retry_after(&hold, now, releases, slots, stall);
+    let told = retry_after(hold, now, releases, slots, stall);
     assert!(told <= LONGEST, "{told:?}");
-    let more = retry_after(&hold, now, releases.saturating_add(1), slots, stall);
+    let more = retry_after(hold, now, releases.saturating_add(1), slots, stall);
     assert!(more >= told, "more releases take longer");
-    let fewer = retry_after(&hold, now, releases, slots / 2, stall);
+    let fewer = retry_after(hold, now, releases, slots / 2, stall);
     assert!(fewer >= told, "fewer slots take longer");
     if let Some(lasts) = hold.stalled(now, stall) {
         assert!(told >= lasts.min(LONGEST), "not before what runs is likely to have moved");

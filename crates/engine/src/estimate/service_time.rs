@@ -2,16 +2,10 @@
 
 use std::time::Duration;
 
-use crate::{ids::ClassId, words::nanos};
+use crate::words::nanos;
 
 /// Fewer answers than this say nothing.
 const FEWEST: u32 = 16;
-
-/// How long work takes, by its class.
-#[derive(Debug, Default)]
-pub(crate) struct ServiceTime {
-    classes: Vec<Usual>,
-}
 
 /// A running mean and the mean distance from it, as TCP estimates round-trip times (RFC 6298).
 #[derive(Clone, Copy, Debug, Default)]
@@ -19,23 +13,6 @@ pub(super) struct Usual {
     mean: u64,
     distance: u64,
     answers: u32,
-}
-
-impl ServiceTime {
-    /// Takes the round-trip time of an answer.
-    #[inline]
-    pub(crate) fn answered(&mut self, class: ClassId, rtt: Duration) {
-        let class = class.index();
-        if self.classes.len() <= class {
-            self.classes.resize(class + 1, Usual::default());
-        }
-        self.classes[class].answered(rtt);
-    }
-
-    /// Returns how long such work takes nearly always.
-    pub(crate) fn likely(&self, class: ClassId) -> Option<Duration> {
-        self.classes.get(class.index())?.likely()
-    }
 }
 
 impl Usual {
@@ -61,19 +38,26 @@ impl Usual {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::Estimates, *};
+    use crate::{
+        Timestamp,
+        ids::{ClassId, PartitionId},
+    };
 
     #[test]
     fn an_even_spread_is_covered_and_few_answers_say_nothing() {
-        let (mut work, class) = (ServiceTime::default(), ClassId::from_index);
+        let (mut work, class) = (Estimates::default(), ClassId::from_index);
+        let answered = |work: &mut Estimates, class, rtt| {
+            work.answered((class, PartitionId::DEFAULT), Timestamp::ZERO, rtt, true);
+        };
         for i in 0..1_000_u64 {
             assert_eq!(work.likely(class(3)).is_some(), i >= u64::from(FEWEST));
-            work.answered(class(3), Duration::from_millis(1_000 + i * 617 % 1_000));
+            answered(&mut work, class(3), Duration::from_millis(1_000 + i * 617 % 1_000));
         }
         let likely = work.likely(class(3)).unwrap();
         assert!((2_300..2_900).contains(&likely.as_millis()), "{likely:?}");
         assert_eq!((work.likely(class(0)), work.likely(class(9))), (None, None));
-        work.answered(class(0), Duration::MAX);
-        work.answered(class(0), Duration::ZERO);
+        answered(&mut work, class(0), Duration::MAX);
+        answered(&mut work, class(0), Duration::ZERO);
     }
 }

@@ -121,7 +121,7 @@ impl Engine {
         let throttle = self.quotas.waits(label, observed.is_some());
         self.throttle(label, throttle);
         if claim == Claim::Beyond {
-            self.capacity.pay(ask.partition, self.estimates.reservation_time());
+            self.capacity.pay(ask.partition, self.estimates.hold().reservation_time());
         }
         self.stand(now, key, stage, claim);
         let blocker = self.if_noted(|engine| engine.blocker_of_slot(now, ask.partition, label));

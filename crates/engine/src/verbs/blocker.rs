@@ -25,7 +25,7 @@ impl Engine {
         let promised = promised.map(|at| at.since(now).max(Duration::from_nanos(1)));
         // Room comes when a request that the meter counts ends.
         let by_meter = stall.filter(|_| full.until.is_none());
-        let by_meter = by_meter.map(|stall| self.estimates.retry_after(now, 1, full.bound, stall));
+        let by_meter = by_meter.map(|stall| self.estimates.hold().retry_after(now, 1, full.bound, stall));
         Refusal {
             retry_after: promised.or(by_meter).unwrap_or(refusal.retry_after),
             is_promised: promised.is_some(),
@@ -61,7 +61,7 @@ impl Engine {
             }
         };
         let slots = slots.min(limit);
-        let retry_after = self.estimates.retry_after(now, ahead, slots, stall);
+        let retry_after = self.estimates.hold().retry_after(now, ahead, slots, stall);
         Refusal {
             reason,
             retry_after: retry_after.max(self.capacity.pause_left(now, partition)),
@@ -78,7 +78,7 @@ impl Engine {
     /// met.
     pub(super) fn refusal_too_late(&self, now: Timestamp, ask: &Ask<'_>, label: LabelId) -> Refusal {
         let wait = self.expected_wait(now, ask, label).unwrap_or_default();
-        let wait = wait.max(self.estimates.stalled(now, self.capacity.slots().stall).unwrap_or_default());
+        let wait = wait.max(self.estimates.hold().stalled(now, self.capacity.slots().stall).unwrap_or_default());
         let refusal = self.refusal_for(now, ask.partition, label, Reason::Deadline);
         match wait.checked_sub(ask.deadline.since(now)) {
             Some(missing) if ask.deadline > now => Refusal { retry_after: missing, ..refusal },
@@ -163,17 +163,17 @@ impl Engine {
     /// or, where flows take turns, as many rounds as its own flow needs. The share of its partition is a second way to
     /// a slot, and the earlier way counts. A cap on its label can only make the wait longer.
     pub(crate) fn expected_wait(&self, now: Timestamp, ask: &Ask<'_>, label: LabelId) -> Option<Duration> {
-        if self.estimates.mean_hold().is_zero() {
+        if self.estimates.hold().mean().is_zero() {
             return None;
         }
         let (limit, running) = (self.capacity.limit(), self.capacity.running());
         let (one, it) = (self.quotas.label(label), self.capacity.partition(ask.partition));
         let key = FlowKey { label, partition: ask.partition, level: Level::of(ask.criticality) };
         let (in_partition, in_all) = self.queue.turns_before(now, key, one.rule.weight);
-        let by_limit = self.estimates.wait(in_all + running.saturating_sub(limit), limit);
+        let by_limit = self.estimates.hold().estimate(in_all + running.saturating_sub(limit), limit);
         let by_share = (it.share > 0).then(|| {
             let beyond = it.running.saturating_sub(it.share);
-            self.estimates.wait(in_partition + beyond, it.share)
+            self.estimates.hold().estimate(in_partition + beyond, it.share)
         });
         let by_partition = match by_share {
             Some(by_share) if it.plan.mode == PartitionMode::HardCap => by_share,
@@ -181,7 +181,7 @@ impl Engine {
             None => by_limit,
         };
         let by_cap = if one.cap < limit {
-            self.estimates.wait((one.running + one.waiting + 1).saturating_sub(one.cap), one.cap)
+            self.estimates.hold().estimate((one.running + one.waiting + 1).saturating_sub(one.cap), one.cap)
         } else {
             Duration::ZERO
         };

@@ -57,7 +57,7 @@ impl Engine {
         self.queue.note_turn(now, key, passes_over);
         self.leave(key, true);
         if waiter.claim == Claim::Share {
-            let hold = self.estimates.reservation_time();
+            let hold = self.estimates.hold().reservation_time();
             self.capacity.waited(now, waiter.partition, now.since(waiter.since), hold);
         }
         let in_flight = self.take_slots(&mut holder, 1, Some(now));

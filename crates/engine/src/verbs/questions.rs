@@ -89,7 +89,7 @@ impl Engine {
             return None;
         }
         let waiting = self.queue.lengths_of(ask.partition).all();
-        self.capacity.claim(ask.partition, waiting, self.estimates.reservation_time())
+        self.capacity.claim(ask.partition, waiting, self.estimates.hold().reservation_time())
     }
 
     /// Whether a request may run, as far as slots and its label go.

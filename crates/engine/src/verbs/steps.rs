@@ -72,10 +72,10 @@ impl Engine {
         let label = waiter.label;
         let in_room = (claim != Claim::None).then(|| {
             let left = waiter.caller_deadline.since(now) / 2;
-            self.estimates.reservation_time().min(left).min(Duration::from_millis(500))
+            self.estimates.hold().reservation_time().min(left).min(Duration::from_millis(500))
         });
         let (flow_tag, own) = self.quotas.waits_by(label);
-        let two_turns = || self.estimates.wait(2, self.capacity.limit());
+        let two_turns = || self.estimates.hold().estimate(2, self.capacity.limit());
         self.queue.stand(now, key, (stage, claim), flow_tag, (own, in_room), two_turns);
     }
 
@@ -107,7 +107,7 @@ impl Engine {
     /// no reservation, and neither does a partition that has a share of the line left.
     pub(super) fn reserve(&mut self, now: Timestamp, ask: &Ask<'_>, label: LabelId, may_wait: bool) {
         let below = self.below(ask, label, may_wait);
-        self.capacity.reserve_slot(now, self.estimates.reservation_time(), below);
+        self.capacity.reserve_slot(now, self.estimates.hold().reservation_time(), below);
     }
 
     /// Returns the shares for which [`reserve`](Self::reserve) holds a slot back.

@@ -128,7 +128,7 @@ impl Engine {
 
     /// Returns the time for which a slot is usually held. It is noted where slots are scarce; elsewhere an answer says as much.
     pub(crate) fn usual_hold(&self) -> Duration {
-        let noted = self.estimates.mean_hold();
+        let noted = self.estimates.hold().mean();
         if !noted.is_zero() {
             return noted;
         }

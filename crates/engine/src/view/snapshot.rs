@@ -237,7 +237,7 @@ impl Engine {
             waiting: self.queue.lengths().in_line,
             at_gate: self.queue.lengths().at_gate,
             queue: self.room().places,
-            mean_hold_seconds: self.estimates.mean_hold().as_secs_f64(),
+            mean_hold_seconds: self.estimates.hold().mean().as_secs_f64(),
             law_panics: self.controller.panics(),
             reloads: self.telemetry.reloads(),
             discipline: self.queue.plan().discipline.as_str().into(),

@@ -87,7 +87,7 @@ impl Engine {
     /// longer than their callers wait: each with its share and the time that a slot is held.
     pub fn slow_shares(&self) -> Vec<(Arc<str>, usize, Duration)> {
         let (hold, default_deadline) =
-            (self.estimates.mean_hold(), self.queue.plan().default_deadline.unwrap_or(Duration::MAX));
+            (self.estimates.hold().mean(), self.queue.plan().default_deadline.unwrap_or(Duration::MAX));
         let is_slow = |it: PartitionView<'_>| {
             let share = u32::try_from(it.share).unwrap_or(u32::MAX).max(1);
             it.is_in_force

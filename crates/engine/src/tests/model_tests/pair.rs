@@ -180,7 +180,7 @@ impl Pair {
 
     /// The model takes from the engine what it learned from times.
     fn measure(&mut self) {
-        self.model.hold = nanos(self.engine.estimates.reservation_time());
+        self.model.hold = nanos(self.engine.estimates.hold().reservation_time());
         self.model.likely = self.engine.estimates.likely(ClassId::OTHERS).map(nanos);
     }
 
@@ -209,7 +209,7 @@ impl Pair {
             deadline: request.deadline_in.map_or(Timestamp::NEVER, |it| now.after(Duration::from_nanos(it))),
         };
         let late = self.is_late(&ask);
-        let pays = self.engine.capacity.pays(ask.partition, self.engine.estimates.reservation_time());
+        let pays = self.engine.capacity.pays(ask.partition, self.engine.estimates.hold().reservation_time());
         self.arrived += u64::from(self.model.mode != Mode::Off || self.model.closed);
         let arrival = if waits {
             self.engine.arrive(now, &ask)
