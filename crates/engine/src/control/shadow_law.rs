@@ -78,8 +78,11 @@ impl ShadowLaw {
         self.law.is_some()
     }
 
-    /// Counts a request that gets a slot; returns the mark of a slot that the request would have got here as well.
+    /// Counts a request that gets a slot, if there is a law; returns the mark of a slot that the request would have got here as well.
     pub(crate) fn enter(&mut self, waits: bool) -> Marks {
+        if !self.is_on() {
+            return Marks::NONE;
+        }
         if self.running < self.limit {
             self.running += 1;
             return Marks::IN_SHADOW;
@@ -128,6 +131,24 @@ impl ShadowLaw {
 mod tests {
     use super::super::Controller;
     use crate::limit::{Fixed, LimitAlgorithm, TwoPoint};
+
+    #[test]
+    fn a_shadow_law_does_not_count_what_ran_before_it_came_and_after_it_left() {
+        let fixed = |limit| -> Box<dyn LimitAlgorithm> { Box::new(Fixed::new(limit)) };
+        let mut controller = Controller::new(fixed(9), None, None, None);
+        let counts = |controller: &mut Controller| {
+            for waits in [true, false] {
+                controller.enter_shadow(waits);
+            }
+            controller.replace(fixed(9), Some(fixed(1)), None, None);
+            let seen = controller.shadow_snapshot().unwrap();
+            (seen.in_flight, seen.would_queue, seen.would_reject)
+        };
+        assert_eq!(counts(&mut controller), (0, 0, 0), "in `Mode::Off`, before there was a shadow law");
+        assert_eq!(counts(&mut controller), (1, 0, 1), "control: the law of before counted these");
+        controller.replace(fixed(9), None, None, None);
+        assert_eq!(counts(&mut controller), (1, 0, 1));
+    }
 
     #[test]
     fn as_many_are_timed_as_the_shadow_law_needs() {
