@@ -25,28 +25,28 @@ const OFFSET_GAIN: f64 = 1.0 / 512.0;
 /// The offset of a new class is the mean of its first samples.
 const WARM_UP: f64 = 64.0;
 
-/// The offsets of all classes.
+/// The offsets of all classes, and their round-trip times.
 #[derive(Debug, Default)]
 pub(crate) struct RttByClass {
-    /// Sorted by name; the number of a class is its place in `offsets`.
+    /// Sorted by name; the number of a class is its place in `classes`.
     names: Vec<(Box<str>, ClassId)>,
     level: Option<f64>,
     reference: usize,
-    offsets: Vec<Offset>,
-    /// The round-trip times of each class, for a history.
-    times: Vec<Histogram>,
+    classes: Vec<Class>,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
-struct Offset {
-    value: f64,
+#[derive(Debug, Default)]
+struct Class {
+    offset: f64,
     samples: f64,
+    /// The round-trip times, for a history.
+    times: Histogram,
 }
 
 impl RttByClass {
     /// Returns the number of the class of this name; 0 for classes that are not told apart.
     pub(crate) fn number(&mut self, name: &str) -> ClassId {
-        match self.names.binary_search_by(|(known, _)| (**known).cmp(name)) {
+        match self.search(name) {
             Ok(place) => self.names[place].1,
             Err(place) if self.names.len() + 1 < MAX_CLASSES => {
                 let number = ClassId::from_index(self.names.len() + 1);
@@ -59,13 +59,17 @@ impl RttByClass {
 
     /// Returns the number of the class of this name, if it is known; else 0.
     pub(crate) fn find(&self, name: &str) -> ClassId {
-        let found = self.names.binary_search_by(|(known, _)| (**known).cmp(name));
-        found.map_or(ClassId::OTHERS, |place| self.names[place].1)
+        self.search(name).map_or(ClassId::OTHERS, |place| self.names[place].1)
+    }
+
+    /// Returns the place of a name, or where it belongs.
+    fn search(&self, name: &str) -> Result<usize, usize> {
+        self.names.binary_search_by(|(known, _)| (**known).cmp(name))
     }
 
     /// Returns the round-trip times of each class that has a name.
     pub(crate) fn times(&self) -> impl Iterator<Item = (&str, ClassId, &Histogram)> {
-        self.names.iter().filter_map(|(name, class)| Some((&**name, *class, self.times.get(class.index())?)))
+        self.names.iter().filter_map(|(name, class)| Some((&**name, *class, &self.classes.get(class.index())?.times)))
     }
 
     /// Learns from a round-trip time and returns what it would have been for an average request.
@@ -78,27 +82,26 @@ impl RttByClass {
         #[expect(clippy::cast_precision_loss, reason = "a latency in nanoseconds")]
         let ln_rtt = (nanos(rtt).max(1) as f64).ln();
         let class = class.index();
-        if self.offsets.len() <= class {
-            self.offsets.resize(class + 1, Offset::default());
-            self.times.resize_with(class + 1, Histogram::default);
+        if self.classes.len() <= class {
+            self.classes.resize_with(class + 1, Class::default);
         }
-        self.times[class].record(rtt);
         let level = *self.level.get_or_insert_with(|| {
             self.reference = class;
             ln_rtt
         });
-        let one = &mut self.offsets[class];
+        let one = &mut self.classes[class];
+        one.times.record(rtt);
         one.samples += 1.0;
-        let residual = ln_rtt - level - one.value;
+        let residual = ln_rtt - level - one.offset;
         let gain = match one.samples {
             _ if class == self.reference => 0.0,
             samples if samples <= WARM_UP => 1.0 / samples,
             _ => OFFSET_GAIN,
         };
-        one.value += gain * residual;
+        one.offset += gain * residual;
         // The offset took its part of what this sample was off; what is left is the level's.
         self.level = Some(level + LEVEL_GAIN * (1.0 - gain) * residual);
-        let normal = (ln_rtt - self.offsets[class].value).exp();
+        let normal = (ln_rtt - one.offset).exp();
         Duration::try_from_secs_f64(normal / 1e9).unwrap_or(rtt)
     }
 }

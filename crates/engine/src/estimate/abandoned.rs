@@ -43,7 +43,11 @@ impl AbandonedWork {
 
     /// Notes that work of this age was given up, which may go on. Returns whether answers say how long it takes.
     pub(crate) fn given_up(&mut self, kind: (ClassId, PartitionId), age: Duration) -> bool {
-        self.kinds.get_or_insert_default().get_mut(&kind).is_some_and(|kind| kind.given_up(age))
+        let Some(kind) = self.kinds.get_or_insert_default().get_mut(&kind) else { return false };
+        // Work that was not answered within the usual time is not usual.
+        let is_known = kind.credit > 0 && kind.usual.likely().is_some_and(|likely| age <= likely);
+        kind.credit -= u32::from(is_known);
+        is_known
     }
 
     /// Returns when work that was given up and that started at this time has nearly always ended, by answers if these say so.
@@ -73,15 +77,6 @@ impl Kind {
         self.newest = self.newest.max(start);
         self.last = self.last.max(Timestamp::from_nanos(start.as_nanos().saturating_add(nanos(rtt))));
         self.credit = MOST.min(self.credit + 1);
-    }
-
-    fn given_up(&mut self, age: Duration) -> bool {
-        // Work that was not answered within the usual time is not usual.
-        if self.credit == 0 || self.usual.likely().is_none_or(|likely| age > likely) {
-            return false;
-        }
-        self.credit -= 1;
-        true
     }
 }
 

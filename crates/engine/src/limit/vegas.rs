@@ -36,8 +36,8 @@ use crate::{Outcome, Problem, nanos, short};
 pub struct Vegas {
     max: usize,
     smoothing: f64,
-    alpha: Option<u32>,
-    beta: Option<u32>,
+    /// Grow below a queue of the first, shrink above one of the second: by the limit unless set.
+    queue: Option<(u32, u32)>,
     probe_multiplier: u32,
     /// Drawn anew at each probe, so that instances don't probe together.
     jitter: f64,
@@ -63,8 +63,7 @@ impl Vegas {
         Self {
             max: 1_000,
             smoothing: 1.0,
-            alpha: None,
-            beta: None,
+            queue: None,
             probe_multiplier: 30,
             jitter: 0.75,
             #[cfg(test)]
@@ -97,7 +96,7 @@ impl Vegas {
     /// Grow below a queue of `alpha`, shrink above one of `beta`: 3 and 6 times `lg(limit)` unless set.
     #[must_use]
     pub const fn queue(mut self, alpha: u32, beta: u32) -> Self {
-        (self.alpha, self.beta) = (Some(alpha), Some(beta));
+        self.queue = Some((alpha, beta));
         self
     }
 
@@ -167,8 +166,7 @@ impl LimitAlgorithm for Vegas {
         let estimate = self.estimate;
         let step = lg(estimate);
         let queue = (estimate * (1.0 - self.base_nanos as f64 / rtt as f64)).ceil();
-        let alpha = self.alpha.map_or(3.0 * step, f64::from);
-        let beta = self.beta.map_or(6.0 * step, f64::from);
+        let (alpha, beta) = self.queue.map_or((3.0 * step, 6.0 * step), |(alpha, beta)| (alpha.into(), beta.into()));
         let next = if sample.outcome == Outcome::Overload {
             estimate - step
         } else if (sample.in_flight as f64) * 2.0 < estimate {
@@ -190,7 +188,7 @@ impl LimitAlgorithm for Vegas {
 
     fn problems(&self) -> Vec<Problem> {
         let is_part = self.smoothing > 0.0 && self.smoothing <= 1.0;
-        let (alpha, beta) = (self.alpha.unwrap_or(0), self.beta.unwrap_or(u32::MAX));
+        let (alpha, beta) = self.queue.unwrap_or((0, u32::MAX));
         let found = format_args!("{alpha} to {beta}");
         let own = [
             Problem::unless(is_part, "vegas.smoothing", short(self.smoothing), "more than 0 and at most 1"),
