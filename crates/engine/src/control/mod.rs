@@ -74,24 +74,21 @@ pub(crate) struct Move {
     pub(crate) basis: LimitInputs,
 }
 
+/// Asks a law, which is foreign code under our lock; `None` if it panics. No request suffers from that.
+#[inline]
+fn guarded<T>(ask: impl FnOnce() -> T) -> Option<T> {
+    catch_unwind(AssertUnwindSafe(ask)).ok()
+}
+
 /// Gives a law samples, up to the first that moves its limit; returns how many, the limit, and the inputs that moved it away from
-/// the known limit, unless the law panicked.
-///
-/// The law is foreign code under our lock. If it panics, the limit stays what it was, and no request suffers from it; the samples
-/// are lost.
+/// the known limit. If it panics, the limit stays what it was, and the samples are lost.
 #[inline]
 fn step(law: &mut dyn LimitAlgorithm, samples: &[Sample], known: usize) -> Option<(usize, usize, Option<LimitInputs>)> {
-    let step = AssertUnwindSafe(|| {
+    guarded(|| {
         let learned = law.on_samples(samples).clamp(1, samples.len());
         let limit = law.limit();
         (learned, limit, (limit != known).then(|| law.inputs()))
-    });
-    catch_unwind(step).ok()
-}
-
-/// Has a law note how long callers wait. A law that panics knows no more than before.
-fn note_patience(law: &mut dyn LimitAlgorithm, patience: Option<Duration>) {
-    let _ = catch_unwind(AssertUnwindSafe(|| law.note_patience(patience)));
+    })
 }
 
 impl Controller {
@@ -142,9 +139,10 @@ impl Controller {
         self.note_patience(patience);
     }
 
+    /// Has both laws note how long callers wait. A law that panics knows no more than before.
     fn note_patience(&mut self, patience: Option<Duration>) {
         self.shadow.note_patience(patience);
-        note_patience(&mut *self.law, patience);
+        guarded(|| self.law.note_patience(patience));
     }
 
     /// Returns the limit: at least 1, whatever the law says.
@@ -249,13 +247,13 @@ impl Controller {
         let Self { pauses, law, outlasting, .. } = self;
         let in_force = in_force.saturating_sub(*outlasting);
         let until = pauses.learn(sample, was_answered, || {
-            let state = catch_unwind(AssertUnwindSafe(|| law.state())).ok()?;
+            let state = guarded(|| law.state())?;
             // A limit that never moves is as it was set; that of a law without bounds has no least; half of a limit shows what brings nothing.
             let (min, _) = state.bounds().filter(|(min, max)| min < max && state.reference() != Reference::Nothing)?;
             let is_least = in_force <= min.max(1);
             (is_least || state.reference() != Reference::HalfLoad).then_some((in_force, is_least))
         })?;
-        let limit = catch_unwind(AssertUnwindSafe(|| law.limit())).unwrap_or(in_force);
+        let limit = guarded(|| law.limit()).unwrap_or(in_force);
         pauses.most = if until == Timestamp::NEVER && pauses.most >= limit { 0 } else { pauses.most };
         Some((until, self.with_outlasting(limit)))
     }
@@ -263,15 +261,14 @@ impl Controller {
     /// Asks the law for the least time from one start to the next; zero where starts are not spread.
     #[cold]
     pub(crate) fn pacing(&self) -> Duration {
-        catch_unwind(AssertUnwindSafe(|| self.law.pacing())).unwrap_or_default()
+        guarded(|| self.law.pacing()).unwrap_or_default()
     }
 
     /// Returns the kind of the law, what it says of its limit, the inputs of its present judgement, and the last time that it moved
     /// the limit. Of a law that panics, that move alone is known.
     pub(crate) fn state(&self) -> (&'static str, LimitState, LimitInputs, Option<Move>) {
         let law = &*self.law;
-        let asked = catch_unwind(AssertUnwindSafe(|| (law.kind(), law.state(), law.inputs())));
-        let (kind, state, inputs) = asked.unwrap_or_default();
+        let (kind, state, inputs) = guarded(|| (law.kind(), law.state(), law.inputs())).unwrap_or_default();
         let state = if self.pauses.most == 0 { state } else { state.phase(Phase::Resuming) };
         (kind, state, inputs, self.last_move)
     }

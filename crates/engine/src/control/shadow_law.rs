@@ -2,7 +2,7 @@
 
 use std::{num::NonZeroU32, time::Duration};
 
-use super::{note_patience, step};
+use super::{guarded, step};
 use crate::{
     Reason,
     limit::{Fixed, LimitAlgorithm, Sample},
@@ -66,7 +66,7 @@ impl ShadowLaw {
 
     pub(crate) fn note_patience(&mut self, patience: Option<Duration>) {
         if let Some(law) = &mut self.law {
-            note_patience(&mut **law, patience);
+            guarded(|| law.note_patience(patience));
         }
     }
 
