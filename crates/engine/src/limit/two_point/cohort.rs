@@ -30,7 +30,7 @@ use std::time::Duration;
 
 use super::{
     super::Sample,
-    point::{ENOUGH_TO_DROWN, FEW_ANSWERS, Point},
+    point::{ENOUGH_TO_DROWN, FEW_ANSWERS, PLAIN_ERRORS, Point},
     rules::{Rule, Rules},
 };
 use crate::{Outcome, Timestamp, nanos};
@@ -196,7 +196,7 @@ impl Cohort {
         }
         let timed = f64::from(self.timed);
         let excess = self.sum / timed / self.usual - ALARM;
-        excess > 0.0 && excess * excess * timed > 4.0 * self.scatter()
+        excess > 0.0 && excess * excess * timed > PLAIN_ERRORS * PLAIN_ERRORS * self.scatter()
     }
 
     /// Returns the relative variance of the requests with a round-trip time.
@@ -215,6 +215,7 @@ impl Cohort {
             return None;
         }
         let (all, timed) = (f64::from(self.finished), f64::from(self.timed.max(1)));
+        let answered = f64::from(self.answered.max(1));
         let unfinished = f64::from(self.members.saturating_sub(self.finished));
         let unfinished = if self.rules.has(Rule::Guess) { unfinished } else { 0.0 };
         let time = self.rest(self.sum / timed, unfinished).max(1.0);
@@ -224,13 +225,13 @@ impl Cohort {
         Some(Point {
             concurrency: (self.concurrency - self.answering).max(all) / all,
             counted: self.concurrency / all,
-            rtt: rtt.max(1.0) * timed / f64::from(self.answered.max(1)),
+            rtt: rtt.max(1.0) * timed / answered,
             pace: rtt.max(1.0),
-            answer: self.answers / f64::from(self.answered.max(1)),
+            answer: self.answers / answered,
             answered: f64::from(self.answered) / timed,
             late: f64::from(self.late) / timed,
             finished: self.timed,
-            at_least: self.sum / f64::from(self.answered.max(1)),
+            at_least: self.sum / answered,
             scatter: (square / (rtt * rtt).max(1.0) - 1.0).max(0.0),
             samples,
             saturation: f64::from(self.saturated) / all,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{
     LimitInputs,
-    point::{Comparison, ERRORS, Point, SOME_DEMAND, Scatter},
+    point::{Comparison, ERRORS, PLAIN_ERRORS, Point, SOME_DEMAND, Scatter},
     rules::{Rule, Rules},
     space::Shown,
 };
@@ -29,6 +29,8 @@ const GAIN: f64 = 0.7;
 /// throughput that falls is, which is a `g` above 2.
 const UNNOTICED: f64 = 0.1;
 const FALLS: f64 = 2.0;
+/// A lower point has at most this part of the concurrency.
+pub(super) const LOW: f64 = 0.75;
 /// Below this `g` latency hardly depends on the limit.
 const FLAT: f64 = 1.15;
 /// Above this `g` a single cohort is enough to see that the limit is too high.
@@ -47,10 +49,6 @@ const LASTS: u32 = 5;
 const LATE: f64 = 0.2;
 /// A limit of this many times what runs on average has room for requests that come by chance.
 const ROOM: f64 = 2.0;
-/// Standard errors by which `g` has to be too high for a cut where a cut that was not due costs much: where requests scatter,
-/// the law finds that out late, and where shares of the limit refuse requests, the shares shrink at once. Elsewhere the
-/// next comparison finds it out.
-const ERRORS_TO_CUT: f64 = 2.0;
 /// From this relative variance of single requests on they scatter much.
 const MUCH: f64 = 0.8;
 /// A limit that stood for so many cohorts is tried half again as high where `g` is this unsure. Where work comes in stretches of
@@ -215,7 +213,7 @@ impl Curve {
             let ratio = low.concurrency / high.concurrency;
             // However old: if it is hardly slower than with so much less, latency doesn't depend on the limit.
             let is_flat = high.rtt < low.rtt * FLAT && self.rules.has(Rule::Flat);
-            ratio <= 0.75 && (is_flat || (ratio >= 0.3 && now.since(low.at) <= lasts))
+            ratio <= LOW && (is_flat || (ratio >= 0.3 && now.since(low.at) <= lasts))
         });
         let Some(low) = known else {
             let is_room = high.saturation.max(high.refused) < DEMAND && self.rules.has(Rule::Room);
@@ -247,13 +245,14 @@ impl Curve {
         let settled = low.saturation >= SOME_DEMAND || high.cohorts > 1 || !self.rules.has(Rule::Settled);
         let just_probed = low.at == now;
         let is_plain = comparison.at_least() > STEEP && high.at_least > low.rtt * TARGET;
-        // A cut that was not due.
+        // What a cut costs that was not due: where requests scatter, the law finds that out late, and where shares of the limit refuse
+        // requests, the shares shrink at once. Elsewhere the next comparison finds it out.
         let is_costly = self.scatter.of_late.max(high.scatter) > MUCH || high.refused > high.saturation;
-        let errors = if is_costly && self.rules.has(Rule::Evidence) { ERRORS_TO_CUT } else { ERRORS };
+        let errors = if is_costly && self.rules.has(Rule::Evidence) { PLAIN_ERRORS } else { ERRORS };
         let is_implausible = g > IMPLAUSIBLE && !just_probed && self.rules.has(Rule::Implausible);
         let is_old = now.since(low.at) > FRESH.max(high.length.saturating_mul(2)) && self.rules.has(Rule::Fresh);
         let is_unnoticed = high.rtt < UNNOTICED * self.patience && self.rules.has(Rule::Unnoticed);
-        let (high_enough, errors) = if is_unnoticed { (FALLS, ERRORS_TO_CUT) } else { (HIGH_ENOUGH, errors) };
+        let (high_enough, errors) = if is_unnoticed { (FALLS, PLAIN_ERRORS) } else { (HIGH_ENOUGH, errors) };
         if just_probed && g < 1.0 / FLAT && self.rules.has(Rule::Slower) {
             // Slower with fewer requests: the environment became slower in between.
             Move::Forget

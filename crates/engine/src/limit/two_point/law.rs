@@ -5,7 +5,7 @@ use std::{num::NonZeroU32, time::Duration};
 use super::{
     LimitInputs, TwoPoint,
     cohort::{Cohort, nanos_f64, others_of},
-    curve::{Curve, LONGEST_GAP, Move, SHORTEST_GAP, TARGET},
+    curve::{Curve, LONGEST_GAP, LOW, Move, SHORTEST_GAP, TARGET},
     point::{Point, SOME_DEMAND},
     probe,
     rest::Rest,
@@ -157,7 +157,7 @@ impl TwoPoint {
 
     /// Takes a point of a server that is not at its limit: a lower point for free, if it is low enough.
     fn lull(&mut self, point: Point) {
-        let is_far = point.counted < 0.75 * self.limit;
+        let is_far = point.counted < LOW * self.limit;
         self.curve.low = if is_far && self.has(Rule::Lull) { Some(point) } else { self.curve.low };
         self.curve.high = None;
         (self.slow_start, self.is_idle) = (false, true);

@@ -138,13 +138,14 @@ pub(super) struct Comparison {
 /// Standard errors that the margin has. A step too many does little harm: the next comparison takes it back. Waiting
 /// for certainty while a server drowns costs more.
 pub(super) const ERRORS: f64 = 0.6;
+/// What is off by so many is plain: for an alarm, and for a cut where one that was not due costs much.
+pub(super) const PLAIN_ERRORS: f64 = 2.0;
 
 impl Comparison {
     pub(super) fn new(high: &Point, low: &Point, scatter: f64) -> Self {
         let halvings = (high.concurrency / low.concurrency).log2();
         let slower = (high.rtt / low.rtt).ln();
-        let error = high.error(scatter).hypot(low.error(scatter));
-        let error = error / halvings.abs();
+        let error = high.error(scatter).hypot(low.error(scatter)) / halvings.abs();
         Self { g: (slower / halvings).exp(), margin: (ERRORS * error).exp(), halvings, error }
     }
 

@@ -107,19 +107,19 @@ impl Shown {
 
     /// Whether answers that take this long take much longer than the server alone takes: by a delay, or in a queue.
     pub(super) fn is_slow(&self, rtt: f64) -> bool {
-        rtt > SLOW * self.best().0
+        rtt > SLOW * self.best().rtt
     }
 
     /// Whether an answer that takes this long takes hardly longer than the server alone.
     pub(super) fn is_quick(&self, rtt: f64) -> bool {
-        self.best().0.is_finite() && rtt <= QUICK * self.best().0
+        self.best().rtt.is_finite() && rtt <= QUICK * self.best().rtt
     }
 
     /// Whether a lower point says that most of an answer is delay: few requests take much longer than they do alone, and scatter no
     /// more for it. A server that became slower stretches the scatter as well, by the square. Where requests hardly scatter, that
     /// can't be told, and it is taken for delay.
     pub(super) fn is_delay(&self, low: &Point) -> bool {
-        let alone = if self.now.rtt < self.before.rtt { &self.now } else { &self.before };
+        let alone = self.best();
         let scatters = alone.variance > LITTLE * alone.rtt * alone.rtt;
         let is_stretched = scatters && low.variance() >= alone.variance * low.rtt / alone.rtt;
         self.is_slow(low.rtt) && !is_stretched
@@ -129,30 +129,31 @@ impl Shown {
     /// brings answers. Nothing is spread where an answer takes about as long as the server alone, and one start in that time
     /// floods no server.
     pub(super) fn gap(&self, rtt: f64, limit: f64) -> Duration {
-        let (alone, _) = self.best();
+        let alone = self.best().rtt;
         let delay = (rtt - LONGER * alone).max(0.0);
         Duration::from_nanos((delay / (QUICKER * limit)).min(alone) as u64)
     }
 
-    /// Returns the round-trip time of the server alone, and its highest throughput.
-    const fn best(&self) -> (f64, f64) {
-        (self.now.rtt.min(self.before.rtt), self.now.throughput.max(self.before.throughput))
+    /// Returns the times of the server alone, and its highest throughput.
+    const fn best(&self) -> Seen {
+        let alone = if self.now.rtt < self.before.rtt { self.now } else { self.before };
+        Seen { throughput: self.now.throughput.max(self.before.throughput), ..alone }
     }
 
     /// Returns the limit that was enough for most of the highest throughput, where an answer takes `rtt`.
     pub(super) const fn limit(&self, rtt: f64) -> f64 {
-        SHOWN * self.best().1 * rtt
+        SHOWN * self.best().throughput * rtt
     }
 
     /// Returns by what factor a limit may grow at once.
     pub(super) fn most_growth(&self, limit: f64, high: &Point, low: &Point) -> f64 {
-        let is_bounded = low.rtt > LONGER * self.best().0 && self.points >= FEWEST_POINTS;
+        let is_bounded = low.rtt > LONGER * self.best().rtt && self.points >= FEWEST_POINTS;
         if is_bounded { (self.limit(high.rtt) / limit).max(SMALL_STEP) } else { f64::INFINITY }
     }
 
     /// Returns the delay, if both points say that there is one.
     pub(super) fn delay(&self, high: &Point, low: &Point, comparison: &Comparison, target: f64) -> Option<Delay> {
-        let (alone, most) = self.best();
+        let Seen { rtt: alone, throughput: most, .. } = self.best();
         let is_delayed =
             low.rtt > DELAYED * alone && comparison.g < target && high.concurrency / high.rtt > UNHURT * most;
         is_delayed.then(|| Delay { delay: low.rtt - alone, alone, crowd: (high.rtt - low.rtt).max(0.0) })
