@@ -39,11 +39,11 @@ pub struct SharedRule {
 impl SharedRule {
     /// Returns this rule as any other rule that is full.
     pub(crate) fn exhausted(&self, until: Option<Timestamp>) -> ExhaustedRule {
-        let rate = match self.bound {
-            SharedBound::Cap(_) => None,
-            SharedBound::Rate(rate) => Some(rate),
+        let (bound, rate) = match self.bound {
+            SharedBound::Cap(bound) => (bound, None),
+            SharedBound::Rate(rate) => (rate.max, Some(rate)),
         };
-        let (reason, when_full, bound) = (self.reason(), self.when_full, self.most());
+        let (reason, when_full, bound) = (self.reason(), self.when_full, bound.get() as usize);
         ExhaustedRule { reason, when_full, until, rate, bound, meter: None }
     }
 
@@ -64,14 +64,6 @@ impl SharedRule {
             Counted::LabelRate => "max_per_minute",
             Counted::NamespaceRate => "max_per_minute_per_namespace",
             Counted::Budget => "budget",
-        }
-    }
-
-    /// Returns how many requests the rule allows.
-    pub(crate) const fn most(&self) -> usize {
-        match self.bound {
-            SharedBound::Cap(bound) => bound.get() as usize,
-            SharedBound::Rate(rate) => rate.max.get() as usize,
         }
     }
 }
