@@ -275,7 +275,7 @@ where
         let shared = &self.protocol.admission.shared;
         let partition = shared.partition_of(&ticket);
         let entry = SlotGuard::enter(shared, partition, Some(&ticket));
-        let entry = entry.map_or_else(|| Entry::of(shared, partition, &ticket), Entry::Admit);
+        let entry = entry.map_or_else(|| Entry::of(shared, partition, &ticket, None), Entry::Admit);
         drop(ticket);
         let goes_on = self.protocol.goes_on;
         let state = match entry {

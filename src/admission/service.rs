@@ -90,7 +90,7 @@ where
                 None => match shared.standing_refusal(partition, ticket.as_ref()) {
                     None => {
                         let named = || Ticket::named(http.partition_name(&head));
-                        Entry::by_engine(&self.protocol, partition, ticket.get_or_insert_with(named))
+                        Entry::arrive(&self.protocol, partition, ticket.get_or_insert_with(named), true, None)
                     }
                     Some(refusal) => {
                         let left = ticket.as_ref().and_then(Ticket::remaining);

@@ -15,13 +15,13 @@ pub const MISTAKES: &[Mistake] = &[
         edits: &[
             ("if let Arrival::Wait(place) = &arrival\n", "if !MADE && let Arrival::Wait(place) = &arrival\n"),
             (
-                "            Arrived::Wait(place) => {\n                self.state",
-                "            Arrived::Wait(place) => {
-                if MADE {
-                    let waker = cx.waker().clone();
-                    discard(shared.with_engine(|state, _| state.wakers.register(place.key(), waker)));
+                "            Arrived::Wait(place) => Self::Wait(",
+                "            Arrived::Wait(place) if MADE && cx.is_some() => {
+                    let waker = cx.map(|cx| cx.waker().clone());
+                    discard(waker.and_then(|it| shared.with_engine(|state, _| state.wakers.register(place.key(), it))));
+                    Self::Wait(Waiting::new(handle.clone(), place, ticket.remaining(), true))
                 }
-                self.state",
+            Arrived::Wait(place) => Self::Wait(",
             ),
         ],
     },

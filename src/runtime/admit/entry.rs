@@ -4,7 +4,7 @@ use std::{
     future::Future,
     pin::Pin,
     sync::Arc,
-    task::{Context, Poll, Waker},
+    task::{Context, Poll},
     time::Duration,
 };
 
@@ -15,7 +15,7 @@ use super::{
 };
 use crate::runtime::{
     background::{self, Since},
-    core::{LentSlot, SlotRef, State, discard},
+    core::{SlotRef, State, discard},
     shared::Shared,
 };
 use crate::{
@@ -33,36 +33,9 @@ pub(crate) enum Entry<H: AsShared> {
     Wait(Waiting<H>),
 }
 
-impl<H: AsShared + Clone + Unpin> Entry<H> {
-    /// Lets a request of a partition arrive that [found no lent slot](SlotGuard::enter). Takes one turn at most; never waits.
-    pub(crate) fn of(handle: &H, partition: PartitionId, ticket: &Ticket<'_>) -> Self {
-        let shared = handle.shared();
-        match shared.standing_refusal(partition, Some(ticket)) {
-            Some(refusal) => Self::Reject(shared.turn_away(refusal, ticket.remaining(), None)),
-            None => Self::by_engine(handle, partition, ticket),
-        }
-    }
-
-    /// The same where no refusal stands.
-    pub(crate) fn by_engine(handle: &H, partition: PartitionId, ticket: &Ticket<'_>) -> Self {
-        let shared = handle.shared();
-        match shared.arrive(partition, ticket, &mut None) {
-            Arrived::Admit(slot) => Self::Admit(SlotGuard::admitted(Arc::clone(shared), slot, None)),
-            Arrived::Enter(slot) => Self::Admit(SlotGuard::lent(shared, partition, ticket.remaining(), slot)),
-            Arrived::Ask(place, rules) => match Waiting::ask(handle.clone(), place, rules, ticket.remaining()) {
-                Ok(held) => Self::Admit(held),
-                Err(waiting) => Self::Wait(waiting),
-            },
-            Arrived::Reject(refusal) => Self::Reject(shared.turn_away(refusal, ticket.remaining(), None)),
-            Arrived::Wait(place) => Self::Wait(Waiting::new(handle.clone(), place, ticket.remaining(), false)),
-        }
-    }
-}
-
-/// The answer of the engine, with the slot kept for the guard; or a slot that it lent before.
+/// The answer of the engine, with the slot kept for the guard.
 enum Arrived {
     Admit(SlotRef),
-    Enter(LentSlot),
     Ask(Place, Arc<SharedRules>),
     Reject(Refusal),
     Wait(Place),
@@ -80,54 +53,26 @@ impl Arrived {
     }
 }
 
-impl Shared {
-    /// Lets a request arrive that doesn't wait.
-    pub(in crate::runtime) fn try_arrive(self: &Arc<Self>, ticket: &Ticket<'_>) -> Result<Permit, Rejection> {
-        let partition = self.partition_of(ticket);
-        if let Some(permit) = SlotGuard::enter(self, partition, Some(ticket)) {
-            return Ok(Permit::new(permit));
-        }
-        let answer = self.ask(partition, ticket, false, |state, now, ask| state.arrive_now(now, ask, ticket));
-        match answer {
-            Arrived::Admit(slot) => Ok(Permit::new(SlotGuard::admitted(Arc::clone(self), slot, None))),
-            Arrived::Enter(slot) => Ok(Permit::new(SlotGuard::lent(self, partition, ticket.remaining(), slot))),
-            Arrived::Ask(place, rules) => Waiting::ask(Arc::clone(self), place, rules, ticket.remaining())
-                .map(Permit::new)
-                .map_err(Waiting::give_up),
-            Arrived::Reject(refusal) => Err(self.turn_away(refusal, ticket.remaining(), None)),
-            Arrived::Wait(_) => unreachable!("it doesn't wait"),
+impl<H: AsShared + Clone + Unpin> Entry<H> {
+    /// Lets a request of a partition arrive that [found no lent slot](SlotGuard::enter). Takes one turn at most; never waits.
+    pub(crate) fn of(handle: &H, partition: PartitionId, ticket: &Ticket<'_>, cx: Option<&Context<'_>>) -> Self {
+        let shared = handle.shared();
+        match shared.standing_refusal(partition, Some(ticket)) {
+            Some(refusal) => Self::Reject(shared.turn_away(refusal, ticket.remaining(), None)),
+            None => Self::arrive(handle, partition, ticket, true, cx),
         }
     }
 
-    /// Returns the answer to a request that was rejected, after a wait or without one, of which `left` is left of its own deadline.
-    pub(crate) fn turn_away(&self, refusal: Refusal, left: Option<Duration>, since: Option<Since>) -> Rejection {
-        let rejection = self.rejection(refusal, left);
-        background::rejected(self, &rejection, since);
-        rejection
-    }
-
-    /// Lets a request arrive that waits if it has to. A waiter takes the waker: no further turn is needed for that.
-    fn arrive(self: &Arc<Self>, partition: PartitionId, ticket: &Ticket<'_>, waker: &mut Option<Waker>) -> Arrived {
-        self.ask(partition, ticket, waker.is_some(), |state, now, ask| {
-            let arrival = state.arrive(now, ask, ticket);
-            if let Arrival::Wait(place) = &arrival
-                && let Some(waiter) = waker.take()
-            {
-                *waker = state.wakers.register(place.key(), waiter);
-            }
-            arrival
-        })
-    }
-
-    /// Brings a ticket before the engine, in one turn; a request of a label that slots are lent to needs none. Where a waiter
-    /// `registers` its waker in that turn, its runtime has a driver then.
-    fn ask(
-        self: &Arc<Self>,
+    /// The same where no refusal stands, for a request that `waits` if it has to. A request of a label that slots are lent to needs
+    /// no turn. A waiter registers the waker of its task, if that is known here, in its turn, and its runtime has a driver then.
+    pub(crate) fn arrive(
+        handle: &H,
         partition: PartitionId,
         ticket: &Ticket<'_>,
-        registers: bool,
-        answer: impl FnOnce(&mut State, Timestamp, &Ask<'_>) -> Arrival,
-    ) -> Arrived {
+        waits: bool,
+        cx: Option<&Context<'_>>,
+    ) -> Self {
+        let shared = handle.shared();
         let subject = match ticket.label_key() {
             Some(key) => Some(key.subject(ticket.run_name())),
             None => ticket.label_name().map(|it| Subject::new(ticket.namespace_name(), it, ticket.run_name())),
@@ -137,31 +82,84 @@ impl Shared {
             .as_ref()
             .filter(|_| ticket.run_name().is_none() && ticket.is_plain_but_for_label())
             .map(Subject::hash);
-        if let Some(slot) = label.and_then(|label| self.enter_label(partition, label)) {
-            return Arrived::Enter(slot);
+        if let Some(slot) = label.and_then(|label| shared.enter_label(partition, label)) {
+            return Self::Admit(SlotGuard::lent(shared, partition, ticket.remaining(), slot));
         }
-        let now = self.time.now();
+        // Cloned before the lock and, where no waiter takes it, dropped after it.
+        let mut waker = cx.map(|cx| cx.waker().clone());
+        let now = shared.time.now();
         let deadline = ticket.remaining().map_or(Timestamp::NEVER, |timeout| now.after(timeout));
         let mut ask = Ask { partition, class: ClassId::OTHERS, criticality: ticket.how_critical(), subject, deadline };
         let mut is_stale = false;
-        let answer = self.with_engine(|state, time| {
+        let arrived = shared.with_engine(|state, time| {
             is_stale = state.schedule.is_stale(now);
             state.end_abandoned(time, now);
             if let Some(class) = ticket.class_name() {
                 ask.class = state.engine.class(class);
             }
-            let answer = answer(state, now, &ask);
-            if let (Some(label), Arrival::Admit(_)) = (label, &answer) {
+            let arrival = state.arrive(now, &ask, ticket, waits);
+            if let Arrival::Wait(place) = &arrival
+                && let Some(waiter) = waker.take()
+            {
+                waker = state.wakers.register(place.key(), waiter);
+            }
+            if let (Some(label), Arrival::Admit(_)) = (label, &arrival) {
                 state.lending.want(partition, label);
             }
-            Arrived::of(answer, state)
+            Arrived::of(arrival, state)
         });
         if is_stale {
-            self.drive_again();
-        } else if registers && matches!(answer, Arrived::Wait(_)) {
-            self.drive_here();
+            shared.drive_again();
+        } else if cx.is_some() && matches!(arrived, Arrived::Wait(_)) {
+            shared.drive_here();
         }
-        answer
+        discard(waker);
+        match arrived {
+            Arrived::Admit(slot) => Self::Admit(SlotGuard::admitted(Arc::clone(shared), slot, None)),
+            Arrived::Ask(place, rules) => {
+                let mut waiting = Waiting::new(handle.clone(), place, ticket.remaining(), false);
+                match waiting.ask(rules) {
+                    Poll::Ready(Ok(held)) => Self::Admit(held),
+                    Poll::Ready(Err(rejection)) => Self::Reject(rejection),
+                    Poll::Pending => Self::Wait(waiting),
+                }
+            }
+            Arrived::Reject(refusal) => Self::Reject(shared.turn_away(refusal, ticket.remaining(), None)),
+            Arrived::Wait(place) => Self::Wait(Waiting::new(handle.clone(), place, ticket.remaining(), cx.is_some())),
+        }
+    }
+}
+
+impl Shared {
+    /// Lets a request arrive that doesn't wait.
+    pub(in crate::runtime) fn try_arrive(self: &Arc<Self>, ticket: &Ticket<'_>) -> Result<Permit, Rejection> {
+        let partition = self.partition_of(ticket);
+        if let Some(permit) = SlotGuard::enter(self, partition, Some(ticket)) {
+            return Ok(Permit::new(permit));
+        }
+        match Entry::arrive(self, partition, ticket, false, None) {
+            Entry::Admit(held) => Ok(Permit::new(held)),
+            Entry::Reject(rejection) => Err(rejection),
+            // For the answer of a store.
+            Entry::Wait(waiting) => Err(waiting.give_up()),
+        }
+    }
+
+    /// Returns the answer to a request that was rejected, after a wait or without one, of which `left` is left of its own deadline.
+    pub(crate) fn turn_away(&self, refusal: Refusal, left: Option<Duration>, since: Option<Since>) -> Rejection {
+        let rejection = Rejection {
+            reason: refusal.reason,
+            retry_after: refusal.retry_after,
+            partition: self.partition_name(refusal.partition),
+            bound: refusal.bound,
+            responds_empty: refusal.empty,
+            timed_out: refusal.timed_out,
+            is_over: refusal.over,
+            is_promised: refusal.is_promised,
+            time_left: left,
+        };
+        background::rejected(self, &rejection, since);
+        rejection
     }
 }
 
@@ -216,33 +214,17 @@ impl Future for Admit {
             panic!("`Admit` was polled after it was ready");
         };
         let set = ticket.as_deref();
-        let ticket = set.unwrap_or(&BLANK);
         if let Some(permit) = SlotGuard::enter(&shared, partition, set) {
             return Poll::Ready(Ok(Permit::new(permit)));
         }
-        if let Some(refusal) = shared.standing_refusal(partition, set) {
-            return Poll::Ready(Err(shared.turn_away(refusal, ticket.remaining(), None)));
+        match Entry::of(&shared, partition, set.unwrap_or(&BLANK), Some(cx)) {
+            Entry::Admit(held) => Poll::Ready(Ok(Permit::new(held))),
+            Entry::Reject(rejection) => Poll::Ready(Err(rejection)),
+            Entry::Wait(waiting) => {
+                let is_registered = waiting.is_registered;
+                self.state = AdmitState::Waiting(waiting);
+                if is_registered { Poll::Pending } else { self.poll(cx) }
+            }
         }
-        // Cloned before the lock and, where no waiter takes it, dropped after it.
-        let mut waker = Some(cx.waker().clone());
-        let arrived = shared.arrive(partition, ticket, &mut waker);
-        discard(waker);
-        let waiting = match arrived {
-            Arrived::Admit(slot) => return Poll::Ready(Ok(Permit::new(SlotGuard::admitted(shared, slot, None)))),
-            Arrived::Enter(slot) => {
-                return Poll::Ready(Ok(Permit::new(SlotGuard::lent(&shared, partition, ticket.remaining(), slot))));
-            }
-            Arrived::Reject(refusal) => return Poll::Ready(Err(shared.turn_away(refusal, ticket.remaining(), None))),
-            Arrived::Wait(place) => {
-                self.state = AdmitState::Waiting(Waiting::new(shared, place, ticket.remaining(), true));
-                return Poll::Pending;
-            }
-            Arrived::Ask(place, rules) => match Waiting::ask(shared, place, rules, ticket.remaining()) {
-                Ok(held) => return Poll::Ready(Ok(Permit::new(held))),
-                Err(waiting) => waiting,
-            },
-        };
-        self.state = AdmitState::Waiting(waiting);
-        self.poll(cx)
     }
 }

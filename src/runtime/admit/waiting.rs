@@ -4,7 +4,7 @@ use std::{
     future::Future,
     pin::Pin,
     sync::Arc,
-    task::{Context, Poll, Waker, ready},
+    task::{Context, Poll, ready},
     time::Duration,
 };
 
@@ -28,7 +28,7 @@ pub(crate) struct Waiting<H: AsShared> {
     /// `None` once the waiter was answered.
     place: Option<Place>,
     /// Whether a waker was registered that may still be the one to wake.
-    is_registered: bool,
+    pub(super) is_registered: bool,
     /// Question to the store while the waiter holds a slot.
     question: Option<Box<RemoteRequest>>,
     /// When the caller gives up, if it said so itself.
@@ -39,7 +39,7 @@ pub(crate) struct Waiting<H: AsShared> {
 
 /// The result of a look at the engine.
 enum Look {
-    Answered(Result<SlotRef, Rejection>),
+    Answered(Result<SlotRef, Refusal>),
     HasToAsk(Arc<SharedRules>),
     Waits,
     /// It waits, and its waker is to be registered.
@@ -55,13 +55,6 @@ impl<H: AsShared> Waiting<H> {
         Self { handle, place: Some(place), is_registered, question: None, deadline, since }
     }
 
-    fn turn_away(&mut self, refusal: Refusal) -> Rejection {
-        self.place = None;
-        let shared = self.handle.shared();
-        let left = (self.deadline != Timestamp::NEVER).then(|| self.deadline.since(shared.time.now()));
-        shared.turn_away(refusal, left, self.since)
-    }
-
     pub(crate) const fn handle(&self) -> &H {
         &self.handle
     }
@@ -73,79 +66,79 @@ impl<H: AsShared> Waiting<H> {
 
     /// Looks whether the waiter's turn has come. Mostly it has, and it brings no waker where one was registered before. A waker is
     /// cloned before the lock and, where it is not registered, dropped after it.
-    fn look(&mut self, cx: &mut Context<'_>, mut waker: Option<Waker>) -> Look {
+    fn look(&mut self, cx: &Context<'_>) -> Look {
+        let mut waker = (!std::mem::replace(&mut self.is_registered, true)).then(|| cx.waker().clone());
         let place = self.place();
         let shared = self.handle.shared();
-        let mut is_registered = true;
         let (look, replaced) = shared.with_engine(|state, time| {
             if let Some(rules) = state.engine.has_to_ask_for(place) {
-                return (Ok(rules), state.wakers.unregister(place.key()));
+                return (Look::HasToAsk(rules), state.wakers.unregister(place.key()));
             }
-            let answer = state.claim(time.now(), place).map_ok(|slot| state.slots.keep(slot));
-            let dropped = match answer {
-                Poll::Pending if waker.is_none() => {
-                    is_registered = state.wakers.knows(place.key(), cx.waker());
-                    None
+            match state.claim(time.now(), place) {
+                Poll::Ready(answer) => {
+                    let answer = answer.map(|slot| state.slots.keep(slot));
+                    (Look::Answered(answer), state.wakers.unregister(place.key()))
                 }
-                Poll::Pending => waker.take().and_then(|waker| state.wakers.register(place.key(), waker)),
-                Poll::Ready(_) => state.wakers.unregister(place.key()),
-            };
-            (Err(answer), dropped)
+                Poll::Pending => match waker.take() {
+                    Some(waker) => (Look::Waits, state.wakers.register(place.key(), waker)),
+                    None if state.wakers.knows(place.key(), cx.waker()) => (Look::Waits, None),
+                    None => (Look::NeedsWaker, None),
+                },
+            }
         });
         // Shielded: a slot that was claimed must not be lost to the panic of a waker.
         discard(waker);
         discard(replaced);
-        match look {
-            Ok(rules) => Look::HasToAsk(rules),
-            Err(Poll::Pending) if !is_registered => Look::NeedsWaker,
-            Err(Poll::Pending) => {
-                shared.drive_here();
-                Look::Waits
-            }
-            Err(Poll::Ready(answer)) => Look::Answered(answer.map_err(|refusal| self.turn_away(refusal))),
+        if let Look::Waits = look {
+            shared.drive_here();
         }
+        look
+    }
+
+    /// Ends the wait: with the guard of the slot, or with why there is none.
+    fn end(&mut self, answer: Result<SlotRef, Refusal>) -> Result<SlotGuard, Rejection> {
+        match answer {
+            Ok(slot) => {
+                self.place = None;
+                Ok(SlotGuard::admitted(Arc::clone(self.handle.shared()), slot, self.since))
+            }
+            Err(refusal) => Err(self.turn_away(refusal)),
+        }
+    }
+
+    fn turn_away(&mut self, refusal: Refusal) -> Rejection {
+        self.place = None;
+        let shared = self.handle.shared();
+        let left = (self.deadline != Timestamp::NEVER).then(|| self.deadline.since(shared.time.now()));
+        shared.turn_away(refusal, left, self.since)
     }
 }
 
 impl<H: AsShared + Clone + Unpin> Waiting<H> {
-    /// Starts a request that was granted a slot and has to ask for these rules: it is admitted from capacity that this
-    /// process holds, or has to wait for an answer.
-    pub(in crate::runtime) fn ask(
-        handle: H,
-        place: Place,
-        rules: Arc<SharedRules>,
-        timeout: Option<Duration>,
-    ) -> Result<SlotGuard, Self> {
-        let mut asking = Self::new(handle, place, timeout, false);
-        let limiter = asking.handle.shared().limiter.as_ref();
-        if let Some(lease) = limiter.and_then(|limiter| limiter.take_here(&rules)) {
-            return if let Poll::Ready(Ok(held)) = asking.admit(lease) { Ok(held) } else { Err(asking) };
+    /// Asks for these rules, as a request that was granted a slot has to: it is admitted from capacity that this process holds, or has
+    /// to wait for an answer.
+    pub(super) fn ask(&mut self, rules: Arc<SharedRules>) -> Poll<Result<SlotGuard, Rejection>> {
+        let Some(limiter) = &self.handle.shared().limiter else {
+            return Poll::Ready(Err(self.reject_without_store(None)));
+        };
+        if let Some(lease) = limiter.take_here(&rules) {
+            return self.admit(lease);
         }
-        asking.question = limiter.map(|limiter| Box::new(limiter.ask(rules)));
-        Err(asking)
-    }
-
-    /// Returns the guard of the slot that the request waited for.
-    fn hold(&self, slot: SlotRef) -> SlotGuard {
-        SlotGuard::admitted(Arc::clone(self.handle.shared()), slot, self.since)
+        self.question = Some(Box::new(limiter.ask(rules)));
+        Poll::Pending
     }
 
     /// Rejects a request that has to ask the store and can't wait for an answer.
-    pub(in crate::runtime) fn give_up(mut self) -> Rejection {
+    pub(super) fn give_up(mut self) -> Rejection {
         self.reject_without_store(None)
     }
 
     /// Admits the request, since the store has granted its claims. Pending where the request lost its slot meanwhile.
     fn admit(&mut self, lease: Box<store::LeaseGuard>) -> Poll<Result<SlotGuard, Rejection>> {
         let (place, shared) = (self.place(), self.handle.shared());
-        let slot = shared
+        let answer = shared
             .with_engine(|state, time| state.engine.claim(time.now(), place).map_ok(|slot| state.slots.keep(slot)));
-        let slot = ready!(slot);
-        self.place = None;
-        Poll::Ready(match slot {
-            Ok(slot) => Ok(self.hold(slot).leased(lease)),
-            Err(refusal) => Err(self.turn_away(refusal)),
-        })
+        answer.map(|answer| Ok(self.end(answer)?.leased(lease)))
     }
 
     fn reject_without_store(&mut self, retry_after: Option<Duration>) -> Rejection {
@@ -193,47 +186,35 @@ impl<H: AsShared + Clone + Unpin> Future for Waiting<H> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         loop {
-            if let Some(question) = &mut self.question {
+            let answer = if let Some(question) = &mut self.question {
                 let answer = ready!(question.poll(cx));
                 let rules = Arc::clone(&question.rules);
                 self.question = None;
-                if let Some(limiter) = &self.handle.shared().limiter {
+                let shared = self.handle.shared();
+                if let Some(limiter) = &shared.limiter {
                     limiter.count(&answer);
                 }
-                self.handle.shared().look_at_store();
+                shared.look_at_store();
                 match answer {
-                    Ok(lease) => match self.admit(lease) {
-                        Poll::Pending => {}
-                        answer => return answer,
-                    },
+                    Ok(lease) => self.admit(lease),
                     Err(LeaseDenied::Full { claim, retry_after }) => {
-                        if let Some(rejection) = self.no_room(&rules, claim, retry_after) {
-                            return Poll::Ready(Err(rejection));
-                        }
+                        self.no_room(&rules, claim, retry_after).map_or(Poll::Pending, |it| Poll::Ready(Err(it)))
                     }
-                    Err(denied) => return Poll::Ready(Err(self.reject_without_store(denied.retry_after()))),
+                    Err(denied) => Poll::Ready(Err(self.reject_without_store(denied.retry_after()))),
                 }
-            }
-            let waker = (!std::mem::replace(&mut self.is_registered, true)).then(|| cx.waker().clone());
-            match self.look(cx, waker) {
-                Look::Waits => return Poll::Pending,
-                Look::NeedsWaker => self.is_registered = false,
-                Look::Answered(answer) => {
-                    self.place = None;
-                    return Poll::Ready(answer.map(|slot| self.hold(slot)));
-                }
-                Look::HasToAsk(rules) => {
-                    let Some(limiter) = &self.handle.shared().limiter else {
-                        return Poll::Ready(Err(self.reject_without_store(None)));
-                    };
-                    match limiter.take_here(&rules) {
-                        None => self.question = Some(Box::new(limiter.ask(rules))),
-                        Some(lease) => match self.admit(lease) {
-                            Poll::Pending => {}
-                            answer => return answer,
-                        },
+            } else {
+                match self.look(cx) {
+                    Look::Answered(answer) => Poll::Ready(self.end(answer)),
+                    Look::HasToAsk(rules) => self.ask(rules),
+                    Look::Waits => return Poll::Pending,
+                    Look::NeedsWaker => {
+                        self.is_registered = false;
+                        Poll::Pending
                     }
                 }
+            };
+            if answer.is_ready() {
+                return answer;
             }
         }
     }

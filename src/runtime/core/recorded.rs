@@ -66,28 +66,22 @@ impl State {
         self.open_row();
     }
 
-    /// Lets a request arrive that waits if it has to.
-    pub(in crate::runtime) fn arrive(&mut self, now: Timestamp, ask: &Ask<'_>, ticket: &Ticket<'_>) -> Arrival {
-        let arrival = self.engine.arrive(now, ask);
-        if matches!(arrival, Arrival::Reject(_)) {
+    /// Lets a request arrive, which `waits` if it has to.
+    pub(in crate::runtime) fn arrive(
+        &mut self,
+        now: Timestamp,
+        ask: &Ask<'_>,
+        ticket: &Ticket<'_>,
+        waits: bool,
+    ) -> Arrival {
+        let arrival = if waits { self.engine.arrive(now, ask) } else { self.engine.arrive_now(now, ask) };
+        if waits && matches!(arrival, Arrival::Reject(_)) {
             self.rejected = Some(ask.partition);
         }
-        self.note_arrival(true, ask, ticket, &arrival);
-        arrival
-    }
-
-    /// Lets a request arrive that doesn't wait.
-    pub(in crate::runtime) fn arrive_now(&mut self, now: Timestamp, ask: &Ask<'_>, ticket: &Ticket<'_>) -> Arrival {
-        let arrival = self.engine.arrive_now(now, ask);
-        self.note_arrival(false, ask, ticket, &arrival);
-        arrival
-    }
-
-    #[inline]
-    fn note_arrival(&mut self, waits: bool, ask: &Ask<'_>, ticket: &Ticket<'_>, arrival: &Arrival) {
-        note!(self, Step::arrive(waits, ticket, ask, arrival.into()));
+        note!(self, Step::arrive(waits, ticket, ask, (&arrival).into()));
         #[cfg(not(feature = "capture"))]
-        let _ = (self, waits, ask, ticket, arrival);
+        let _ = ticket;
+        arrival
     }
 
     /// Returns the answer to a waiter, if its wait ended.

@@ -7,7 +7,6 @@ use std::{
         Arc, Mutex, MutexGuard,
         atomic::{AtomicU64, Ordering},
     },
-    time::Duration,
 };
 
 use super::{
@@ -26,7 +25,6 @@ use crate::{
     clock::TimeSource,
     engine::{Engine, PartitionId, Refusal, plan::Plan},
     keys::PartitionKey,
-    rejection::Rejection,
     ticket::Ticket,
 };
 
@@ -210,21 +208,6 @@ impl Core {
     #[inline]
     pub(crate) fn partition_name(&self, partition: PartitionId) -> Arc<str> {
         self.partitions.name(partition)
-    }
-
-    /// Returns the answer to a request that was rejected, of which `left` is left of its own deadline.
-    pub(in crate::runtime) fn rejection(&self, refusal: Refusal, left: Option<Duration>) -> Rejection {
-        Rejection {
-            reason: refusal.reason,
-            retry_after: refusal.retry_after,
-            partition: self.partition_name(refusal.partition),
-            bound: refusal.bound,
-            responds_empty: refusal.empty,
-            timed_out: refusal.timed_out,
-            is_over: refusal.over,
-            is_promised: refusal.is_promised,
-            time_left: left,
-        }
     }
 
     /// Notes a warning of a likely mistake, once.

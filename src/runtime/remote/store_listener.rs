@@ -8,17 +8,16 @@ use std::{
 use crate::{
     engine::{LabelId, SharedRules},
     runtime::{core::lock, shared::Shared},
-    store::{Claim, Key},
+    store::Key,
 };
 
 impl Shared {
     /// Makes sure that a label that waits for a shared rule is looked at again when the rule may have room.
     pub(in crate::runtime) fn listen_for(self: &Arc<Self>, rules: &Arc<SharedRules>, rule: usize, label: LabelId) {
         let Some(limiter) = &self.limiter else { return };
-        let (Some(claims), Some(rule)) = (limiter.claims(rules), rules.rules.get(rule)) else { return };
-        let index = rules.rules.iter().position(|it| it.counts == rule.counts).unwrap_or_default();
-        let Some(key) = claims.as_slice().get(index).map(Claim::key) else { return };
-        let waits = (label, rule.counts);
+        let Some(claims) = limiter.claims(rules) else { return };
+        let (Some(claim), Some(rule)) = (claims.as_slice().get(rule), rules.rules.get(rule)) else { return };
+        let (key, waits) = (claim.key(), (label, rule.counts));
         let mut listens = lock(&limiter.listens);
         match listens.get_mut(key) {
             Some(labels) if labels.contains(&waits) => {}
