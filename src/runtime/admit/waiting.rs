@@ -149,7 +149,7 @@ impl<H: AsShared + Clone + Unpin> Waiting<H> {
     }
 
     /// Has the request wait for a shared rule that has no room, or rejects it.
-    fn no_room(&mut self, rules: &Arc<SharedRules>, rule: usize, retry_after: Duration) -> Option<Rejection> {
+    fn no_room(&mut self, rules: &SharedRules, rule: usize, retry_after: Duration) -> Option<Rejection> {
         // An answer about a claim that was not made is none.
         let Some(&known) = rules.rules.get(rule) else { return Some(self.reject_without_store(None)) };
         let shared = self.handle.shared();

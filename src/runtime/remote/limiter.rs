@@ -11,10 +11,7 @@ use std::{
     },
 };
 
-use super::{
-    prepared::Prepared,
-    request::{LeaseResult, RemoteRequest},
-};
+use super::request::{LeaseResult, RemoteRequest};
 #[cfg(feature = "config")]
 use crate::{BuildError, config::StoreConfig};
 use crate::{
@@ -35,7 +32,6 @@ pub(super) struct Noted {
 pub(in crate::runtime) struct RemoteLimiter {
     pub(super) leases: Leases,
     keys: Keys,
-    prepared: Prepared,
     /// Settings of the store, if it comes from a configuration.
     #[cfg(feature = "config")]
     pub(in crate::runtime) settings: Option<StoreConfig>,
@@ -56,7 +52,6 @@ impl RemoteLimiter {
         Self {
             leases,
             keys,
-            prepared: Prepared::default(),
             #[cfg(feature = "config")]
             settings: None,
             granted: AtomicU64::new(0),
@@ -88,12 +83,12 @@ impl RemoteLimiter {
     }
 
     /// Returns the claims of these rules; made once for all requests.
-    pub(super) fn claims(&self, rules: &Arc<SharedRules>) -> Option<Arc<Claims>> {
-        self.prepared.claims(rules, |rules| claims(&self.keys, rules).ok())
+    pub(super) fn claims(&self, rules: &SharedRules) -> Option<Arc<Claims>> {
+        prepared(rules, || claims(&self.keys, rules).ok())
     }
 
     /// Admits a request from capacity that is held in this process.
-    pub(in crate::runtime) fn take_here(&self, rules: &Arc<SharedRules>) -> Option<Box<store::LeaseGuard>> {
+    pub(in crate::runtime) fn take_here(&self, rules: &SharedRules) -> Option<Box<store::LeaseGuard>> {
         let claims = self.claims(rules)?;
         let held = self.leases.admit_from_here(&claims)?;
         self.from_here.fetch_add(1, Ordering::Relaxed);
@@ -142,6 +137,12 @@ impl RemoteLimiter {
     }
 }
 
+/// Returns the claims that were made of these rules, which is done by the first request that asks under them.
+fn prepared(rules: &SharedRules, make: impl FnOnce() -> Option<Claims>) -> Option<Arc<Claims>> {
+    let prepared = rules.prepared.get_or_init(|| Some(Arc::new(make()?)));
+    Arc::clone(prepared.as_ref()?).downcast().ok()
+}
+
 fn claims(keys: &Keys, rules: &SharedRules) -> Result<Claims, StoreError> {
     let (namespace, label) = (&*rules.namespace, &*rules.label);
     let scope = |of: &str| if rules.class.is_empty() { of.to_owned() } else { format!("{}.{of}", rules.class) };
@@ -159,4 +160,34 @@ fn claims(keys: &Keys, rules: &SharedRules) -> Result<Claims, StoreError> {
         claim.on_store_failure(rule.on_store_failure)
     });
     Claims::new(claims.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{num::NonZeroU32, sync::OnceLock};
+
+    use super::*;
+
+    fn rules() -> SharedRules {
+        let (label, prepared) = ("a".into(), OnceLock::new());
+        SharedRules { class: "".into(), namespace: "acme".into(), label, group: None, rules: Vec::new(), prepared }
+    }
+
+    #[test]
+    fn claims_are_made_once() {
+        let rules = rules();
+        let key = Keys::new("adm").unwrap().cap(&rules.namespace, "label", &rules.label);
+        let made = Claims::new(vec![Claim::cap(key, NonZeroU32::MIN)]).unwrap();
+        let first = prepared(&rules, || Some(made.clone())).unwrap();
+        assert_eq!(*first, made);
+        let again = prepared(&rules, || panic!("they are known")).unwrap();
+        assert!(Arc::ptr_eq(&first, &again));
+    }
+
+    #[test]
+    fn rules_that_have_no_claims_are_remembered_too() {
+        let rules = rules();
+        assert_eq!(prepared(&rules, || None), None);
+        assert_eq!(prepared(&rules, || panic!("they are known")), None);
+    }
 }

@@ -2,7 +2,6 @@
 
 mod limiter;
 mod outage;
-mod prepared;
 mod request;
 mod store_listener;
 

@@ -13,7 +13,7 @@ use crate::{
 
 impl Shared {
     /// Makes sure that a label that waits for a shared rule is looked at again when the rule may have room.
-    pub(in crate::runtime) fn listen_for(self: &Arc<Self>, rules: &Arc<SharedRules>, rule: usize, label: LabelId) {
+    pub(in crate::runtime) fn listen_for(self: &Arc<Self>, rules: &SharedRules, rule: usize, label: LabelId) {
         let Some(limiter) = &self.limiter else { return };
         let Some(claims) = limiter.claims(rules) else { return };
         let (Some(claim), Some(rule)) = (claims.as_slice().get(rule), rules.rules.get(rule)) else { return };

@@ -1,6 +1,11 @@
 //! The rules that a request has to ask a store for.
 
-use std::{fmt, num::NonZeroU32};
+use std::{
+    any::Any,
+    fmt,
+    num::NonZeroU32,
+    sync::{Arc, OnceLock},
+};
 
 use super::ExhaustedRule;
 use crate::{
@@ -77,6 +82,8 @@ pub struct SharedRules {
     pub label: Box<str>,
     pub group: Option<Box<str>>,
     pub rules: Vec<SharedRule>,
+    /// What the one who asks made of these rules, for all of their requests; `None` where no store could decide over them together.
+    pub prepared: OnceLock<Option<Arc<dyn Any + Send + Sync>>>,
 }
 
 impl SharedRules {
@@ -105,6 +112,7 @@ impl SharedRules {
             label: label.into(),
             group,
             rules,
+            prepared: OnceLock::new(),
         })
     }
 
