@@ -189,15 +189,11 @@ impl SlotGuard {
 
     /// Returns the signal that tells the holder that its slot expired, where slots expire.
     pub(crate) fn watch_time(&self) -> Option<PermitExpiry> {
-        let (shared, ttl) = self.end()?;
+        self.end()?;
         let (expiry, waker) = PermitExpiry::new();
-        let _dropped_outside = shared.with_engine(|state, _| {
-            if state.engine.is_expired(ttl) {
-                return Some(waker);
-            }
-            state.wakers.register_holder(ttl, waker)
-        });
-        shared.drive_here();
+        if self.poll_expired(&mut Context::from_waker(&waker)).is_ready() {
+            waker.wake();
+        }
         Some(expiry)
     }
 

@@ -63,7 +63,10 @@ impl Permit {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+    use crate::{Admission, Ticket, limit::Fixed};
 
     impl Permit {
         pub(crate) fn into_slot(self) -> SlotGuard {
@@ -74,5 +77,16 @@ mod tests {
         pub(in crate::runtime) const fn is_lent(&self) -> bool {
             self.held.is_lent()
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_holder_that_asks_after_its_slot_expired_is_told_at_once() {
+        let time_to_live = Duration::from_secs(1);
+        let admission = Admission::builder().limit(Fixed::new(1)).permit_time_to_live(time_to_live).build().unwrap();
+        let slot = admission.try_admit(Ticket::new()).unwrap().into_slot();
+        assert!(!slot.watch_time().unwrap().is_expired(), "control");
+        tokio::time::advance(time_to_live).await;
+        admission.tick();
+        assert!(slot.is_expired() && slot.watch_time().unwrap().is_expired());
     }
 }
