@@ -13,7 +13,7 @@ use super::{
 };
 use crate::runtime::{
     background::{self, Since},
-    core::{Along, LentSlot, SlotNumber, SlotRef, discard},
+    core::{Along, LentSlot, SlotNumber, SlotRef, discard, lock},
     shared::{LaneArena, Shared},
 };
 use crate::{
@@ -120,23 +120,19 @@ impl SlotGuard {
 
     /// Like `self`, with the lease of shared rules.
     pub(in crate::runtime) fn leased(mut self, lease: Box<store::LeaseGuard>) -> Self {
-        if let Some(mut special) = self.take_special() {
+        if let Some(special) = self.special() {
             special.lease = Some(lease);
-            self.source = SlotSource::Special(special);
         }
         self
     }
 
-    /// Takes a slot of the engine out, with room for more to give back.
-    fn take_special(&mut self) -> Option<Box<SpecialSlot>> {
-        match std::mem::replace(&mut self.source, SlotSource::Nothing) {
-            SlotSource::Own(own) => Some(Box::new(SpecialSlot::of(own))),
-            SlotSource::Special(special) => Some(special),
-            other => {
-                self.source = other;
-                None
-            }
-        }
+    /// Makes room for more to give back with a slot of the engine.
+    fn special(&mut self) -> Option<&mut SpecialSlot> {
+        self.source = match std::mem::replace(&mut self.source, SlotSource::Nothing) {
+            SlotSource::Own(own) => SlotSource::Special(Box::new(SpecialSlot::of(own))),
+            other => other,
+        };
+        if let SlotSource::Special(special) = &mut self.source { Some(special) } else { None }
     }
 
     pub(super) fn own(&self) -> Option<&OwnSlot> {
@@ -233,12 +229,9 @@ impl SlotGuard {
     /// Lets the slot be kept for work that may outlive its request. Returns what the handler keeps it with.
     pub(crate) fn share(&mut self) -> Option<SlotKeeper> {
         self.take_over(None);
-        let shelf = Arc::<SlotShelf<Self>>::default();
-        let mut special = self.take_special()?;
-        let keeper = SlotKeeper::new(&shelf, special.own.shared.id());
-        special.shelf = Some(shelf);
-        self.source = SlotSource::Special(special);
-        Some(keeper)
+        let special = self.special()?;
+        let shelf = special.shelf.insert(Arc::default());
+        Some(SlotKeeper::new(shelf, special.own.shared.id()))
     }
 
     /// Leaves the slot for the work that keeps it, if any does. Returns whether it did.
@@ -253,9 +246,9 @@ impl SlotGuard {
             if !was_observed {
                 state.observe(end, own.number, outcome);
             }
-            state.note_kept(false, true);
+            state.kept += 1;
         });
-        shelf.put(Self { source: std::mem::replace(&mut self.source, SlotSource::Nothing) });
+        *lock(&shelf) = Some(Self { source: std::mem::replace(&mut self.source, SlotSource::Nothing) });
         true
     }
 
@@ -346,25 +339,22 @@ impl SlotGuard {
         if self.leave_on_shelf(outcome, end) {
             return;
         }
-        let (own, lease, ttl, was_kept) = match std::mem::replace(&mut self.source, SlotSource::Nothing) {
-            SlotSource::Own(own) => (own, None, None, false),
-            SlotSource::Special(special) => {
-                let SpecialSlot { own, ttl, lease, shelf: _, is_kept } = *special;
-                (own, lease, ttl, is_kept)
-            }
+        let special = match std::mem::replace(&mut self.source, SlotSource::Nothing) {
+            SlotSource::Own(own) => SpecialSlot::of(own),
+            SlotSource::Special(special) => *special,
             // The handle is gone, and with it the engine.
             SlotSource::Lent(arena, slot) => return arena.leave(&slot, end, outcome),
             SlotSource::Nothing => return,
         };
+        let SpecialSlot { own: OwnSlot { shared, number, is_observed }, ttl, lease, is_kept, .. } = special;
         // First, so that the waiter that gets the slot finds room. A store is foreign code.
         discard(lease);
-        let OwnSlot { shared, number, is_observed } = own;
         let end = end.filter(|&end| end != Timestamp::NEVER);
         let sample = (!is_observed).then(|| (end.unwrap_or_else(|| shared.time.now()), outcome));
         let unwatched = shared.with_engine(|state, time| {
             let unwatched = ttl.and_then(|ttl| state.wakers.unregister_holder(ttl));
             state.finish(time, number, sample);
-            state.note_kept(was_kept, false);
+            state.kept -= usize::from(is_kept);
             unwatched
         });
         discard(unwatched);

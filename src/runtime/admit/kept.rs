@@ -5,24 +5,8 @@ use std::{
     sync::{Arc, Mutex, Weak},
 };
 
-use crate::runtime::core::lock;
-
 /// Where a request leaves its slot when it ends before its work. The slot goes back with the last reference to this.
-#[derive(Debug)]
-pub(crate) struct SlotShelf<S>(Mutex<Option<S>>);
-
-impl<S> Default for SlotShelf<S> {
-    fn default() -> Self {
-        Self(Mutex::new(None))
-    }
-}
-
-impl<S> SlotShelf<S> {
-    /// Leaves the slot here.
-    pub(super) fn put(&self, slot: S) {
-        *lock(&self.0) = Some(slot);
-    }
-}
+pub(super) type SlotShelf<S> = Mutex<Option<S>>;
 
 /// Keeps the slot of a request for work that may outlive it: an extension of requests whose [`Policy`](crate::policy::Policy)
 /// says [`Abandoned::Kept`](crate::policy::Abandoned::Kept).

@@ -33,7 +33,7 @@ pub(crate) struct State {
     /// Slots of requests that were given up while their work may go on.
     pub(in crate::runtime) abandoned: AbandonedSlots,
     /// Slots that are kept for work that outlived its request.
-    kept: usize,
+    pub(in crate::runtime) kept: usize,
     /// Slots that the engine lent to the lanes.
     pub(in crate::runtime) lending: Lending,
     /// Refusals that stand.
@@ -165,11 +165,6 @@ impl State {
         let mut snapshot = self.engine.snapshot();
         snapshot.abandoned = self.abandoned.count + self.kept;
         snapshot
-    }
-
-    /// Notes that a slot is not kept any more for work that outlived its request, or that it is.
-    pub(in crate::runtime) const fn note_kept(&mut self, was_kept: bool, is_kept: bool) {
-        self.kept = self.kept + is_kept as usize - was_kept as usize;
     }
 
     /// Keeps the slot of a request that was given up for as long as its work may go on. A slot that counts for nothing is given
