@@ -7,11 +7,7 @@
 //! To the engine these are requests that run: they count against the limit, their partition and their label. There are
 //! never more of them than slots.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fmt,
-    time::Duration,
-};
+use std::{collections::BTreeMap, fmt, time::Duration};
 
 use super::slots::SlotNumber;
 use crate::{Timestamp, engine::AbandonedKind};
@@ -21,13 +17,10 @@ pub(in crate::runtime) type Along = Box<dyn fmt::Debug + Send + Sync>;
 
 #[derive(Debug)]
 pub(in crate::runtime) struct AbandonedSlots {
-    /// By kind of work: slots by the time when the work started.
-    slots: BTreeMap<AbandonedKind, BTreeSet<(Timestamp, SlotNumber)>>,
-    /// What goes back with the slots.
-    along: BTreeMap<SlotNumber, Along>,
+    /// By kind of work: slots by the time when the work started, and what goes back with them.
+    slots: BTreeMap<AbandonedKind, BTreeMap<(Timestamp, SlotNumber), Option<Along>>>,
     /// What came along with slots that went back.
     ended: Vec<Along>,
-    pub(super) count: usize,
     /// When to look again, by what was known at the last look.
     pub(super) next_end: Timestamp,
     /// When that was.
@@ -36,22 +29,19 @@ pub(in crate::runtime) struct AbandonedSlots {
 
 impl Default for AbandonedSlots {
     fn default() -> Self {
-        Self {
-            slots: BTreeMap::new(),
-            along: BTreeMap::new(),
-            ended: Vec::new(),
-            count: 0,
-            next_end: Timestamp::NEVER,
-            looked: Timestamp::ZERO,
-        }
+        Self { slots: BTreeMap::new(), ended: Vec::new(), next_end: Timestamp::NEVER, looked: Timestamp::ZERO }
     }
 }
 
 impl AbandonedSlots {
+    pub(super) fn count(&self) -> usize {
+        self.slots.values().map(BTreeMap::len).sum()
+    }
+
     /// Whether it is time to look again.
     #[inline]
     pub(super) fn is_due(&self, now: Timestamp) -> bool {
-        self.count > 0 && (self.next_end <= now || now.since(self.looked) >= Duration::from_millis(1))
+        !self.slots.is_empty() && (self.next_end <= now || now.since(self.looked) >= Duration::from_millis(1))
     }
 
     /// Takes in the slot of work that started at this time, and is likely to end at that time.
@@ -61,10 +51,7 @@ impl AbandonedSlots {
         ends: Timestamp,
         (slot, along): (SlotNumber, Option<Along>),
     ) {
-        if self.slots.entry(kind).or_default().insert((start, slot)) {
-            self.count += 1;
-        }
-        self.along.extend(along.map(|along| (slot, along)));
+        self.slots.entry(kind).or_default().insert((start, slot), along);
         self.next_end = self.next_end.min(ends);
     }
 
@@ -75,20 +62,16 @@ impl AbandonedSlots {
         end: impl Fn(AbandonedKind, Timestamp) -> Timestamp,
     ) -> Option<SlotNumber> {
         self.looked = now;
-        let ends = |(kind, slots): (&AbandonedKind, &BTreeSet<(Timestamp, SlotNumber)>)| {
-            let &(start, _) = slots.first()?;
-            Some((end(*kind, start), *kind))
-        };
-        let first = self.slots.iter().filter_map(ends).min();
+        let firsts = self.slots.iter().filter_map(|(&kind, slots)| Some((kind, slots.first_key_value()?.0.0)));
+        let first = firsts.map(|(kind, start)| (end(kind, start), kind)).min();
         self.next_end = first.map_or(Timestamp::NEVER, |(at, _)| at);
         let (_, kind) = first.filter(|&(at, _)| at <= now)?;
         let slots = self.slots.get_mut(&kind)?;
-        let (_, slot) = slots.pop_first()?;
+        let ((_, slot), along) = slots.pop_first()?;
         if slots.is_empty() {
             self.slots.remove(&kind);
         }
-        self.count -= 1;
-        self.ended.extend(self.along.remove(&slot));
+        self.ended.extend(along);
         Some(slot)
     }
 
@@ -118,7 +101,7 @@ mod tests {
             let start = at(u64::from(number));
             abandoned.add((kind, start), end(kind, start), (SlotNumber::of(number), None));
         }
-        assert_eq!((abandoned.count, abandoned.next_end), (4, at(11)));
+        assert_eq!((abandoned.count(), abandoned.next_end), (4, at(11)));
         assert_eq!(abandoned.take_ended(at(10), end), None);
         assert_eq!(abandoned.take_ended(at(11), end), Some(SlotNumber::of(1)));
         assert_eq!((abandoned.take_ended(at(11), end), abandoned.next_end), (None, at(12)));
@@ -126,9 +109,9 @@ mod tests {
         let sooner = |_, start: Timestamp| start.after(Duration::from_millis(10));
         let ended: Vec<_> = std::iter::from_fn(|| abandoned.take_ended(at(12), sooner)).collect();
         assert_eq!(ended, [SlotNumber::of(0), SlotNumber::of(2)]);
-        assert_eq!((abandoned.count, abandoned.next_end), (1, at(13)));
+        assert_eq!((abandoned.count(), abandoned.next_end), (1, at(13)));
         assert_eq!(abandoned.take_ended(at(13), sooner), Some(SlotNumber::of(3)));
         assert_eq!(abandoned.take_ended(at(13), sooner), None);
-        assert_eq!((abandoned.count, abandoned.next_end), (0, Timestamp::NEVER));
+        assert_eq!((abandoned.count(), abandoned.next_end), (0, Timestamp::NEVER));
     }
 }

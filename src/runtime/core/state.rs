@@ -163,7 +163,7 @@ impl State {
     /// Returns the present state.
     pub(in crate::runtime) fn snapshot(&self) -> Snapshot {
         let mut snapshot = self.engine.snapshot();
-        snapshot.abandoned = self.abandoned.count + self.kept;
+        snapshot.abandoned = self.abandoned.count() + self.kept;
         snapshot
     }
 
