@@ -18,7 +18,7 @@ pub const MISTAKES: &[Mistake] = &[
                 "            Arrived::Wait(place) => Self::Wait(",
                 "            Arrived::Wait(place) if MADE && cx.is_some() => {
                     let waker = cx.map(|cx| cx.waker().clone());
-                    discard(waker.and_then(|it| shared.with_engine(|state, _| state.wakers.register(place.key(), it))));
+                    discard(waker.and_then(|it| shared.with_engine(|state, _| state.wakers.waiters.register(place.key().index, it))));
                     Self::Wait(Waiting::new(handle.clone(), place, ticket.remaining(), true))
                 }
             Arrived::Wait(place) => Self::Wait(",

@@ -101,7 +101,7 @@ impl<H: AsShared + Clone + Unpin> Entry<H> {
             if let Arrival::Wait(place) = &arrival
                 && let Some(waiter) = waker.take()
             {
-                waker = state.wakers.register(place.key(), waiter);
+                waker = state.wakers.waiters.register(place.key().index, waiter);
             }
             if let (Some(label), Arrival::Admit(_)) = (label, &arrival) {
                 state.lending.want(partition, label);

@@ -206,7 +206,7 @@ impl SlotGuard {
             if state.engine.is_expired(ttl) {
                 return (Poll::Ready(()), Some(waker));
             }
-            (Poll::Pending, state.wakers.register_holder(ttl, waker))
+            (Poll::Pending, state.wakers.holders.register(ttl.number(), waker))
         });
         discard(unused);
         shared.drive_here();
@@ -266,7 +266,7 @@ impl SlotGuard {
             _ => (None, None),
         };
         let unused = shared.with_engine(|state, time| {
-            let unwatched = ttl.and_then(|ttl| state.wakers.unregister_holder(ttl));
+            let unwatched = ttl.and_then(|ttl| state.wakers.holders.unregister(ttl.number()));
             (unwatched, state.abandon(time, number, (now, outcome), along))
         });
         discard(Some(unused));
@@ -352,7 +352,7 @@ impl SlotGuard {
         let end = end.filter(|&end| end != Timestamp::NEVER);
         let sample = (!is_observed).then(|| (end.unwrap_or_else(|| shared.time.now()), outcome));
         let unwatched = shared.with_engine(|state, time| {
-            let unwatched = ttl.and_then(|ttl| state.wakers.unregister_holder(ttl));
+            let unwatched = ttl.and_then(|ttl| state.wakers.holders.unregister(ttl.number()));
             state.finish(time, number, sample);
             state.kept -= usize::from(is_kept);
             unwatched

@@ -72,16 +72,16 @@ impl<H: AsShared> Waiting<H> {
         let shared = self.handle.shared();
         let (look, replaced) = shared.with_engine(|state, time| {
             if let Some(rules) = state.engine.has_to_ask_for(place) {
-                return (Look::HasToAsk(rules), state.wakers.unregister(place.key()));
+                return (Look::HasToAsk(rules), state.wakers.waiters.unregister(place.key().index));
             }
             match state.claim(time.now(), place) {
                 Poll::Ready(answer) => {
                     let answer = answer.map(|slot| state.slots.keep(slot));
-                    (Look::Answered(answer), state.wakers.unregister(place.key()))
+                    (Look::Answered(answer), state.wakers.waiters.unregister(place.key().index))
                 }
                 Poll::Pending => match waker.take() {
-                    Some(waker) => (Look::Waits, state.wakers.register(place.key(), waker)),
-                    None if state.wakers.knows(place.key(), cx.waker()) => (Look::Waits, None),
+                    Some(waker) => (Look::Waits, state.wakers.waiters.register(place.key().index, waker)),
+                    None if state.wakers.waiters.knows(place.key().index, cx.waker()) => (Look::Waits, None),
                     None => (Look::NeedsWaker, None),
                 },
             }
@@ -225,7 +225,7 @@ impl<H: AsShared> Drop for Waiting<H> {
         if let Some(place) = self.place.take() {
             let unused = self.handle.shared().with_engine(|state, time| {
                 state.cancel(time.now(), &place);
-                state.wakers.unregister(place.key())
+                state.wakers.waiters.unregister(place.key().index)
             });
             discard(unused);
         }

@@ -107,7 +107,7 @@ impl Drop for Stopped {
         }
         let wakers = shared.with_engine(|state, _| {
             state.schedule.forget(number);
-            state.wakers.take_all()
+            state.wakers.waiters.take_all()
         });
         shared.drivers.all_look();
         wakers.into_iter().for_each(wake);

@@ -128,10 +128,10 @@ impl State {
     /// that future has not been polled yet.
     pub(super) fn take_waker(&mut self) -> Option<Waker> {
         if let Some(key) = self.engine.take_notice() {
-            return self.wakers.unregister(key);
+            return self.wakers.waiters.unregister(key.index);
         }
         let slot = self.engine.take_expired()?;
-        self.wakers.unregister_holder(slot)
+        self.wakers.holders.unregister(slot.number())
     }
 
     /// Returns some of these wakers. More of them may be left.

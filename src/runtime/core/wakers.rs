@@ -3,67 +3,51 @@
 //! Each method that takes a waker out returns it, to be dropped outside the lock: dropping a waker may drop a task, and
 //! with it a place that wants the lock.
 
-use std::{
-    collections::{BTreeMap, VecDeque},
-    task::Waker,
-};
-
-use crate::engine::{Key, TtlId};
+use std::{collections::BTreeMap, task::Waker};
 
 /// The wakers of a handle, under its lock.
 #[derive(Debug, Default)]
 pub(in crate::runtime) struct Wakers {
-    /// Wakers of waiters, by the number of their entry.
-    waiters: Vec<Option<Waker>>,
-    /// Wakers of permit holders that want to know when their slot expires, by the number of the slot.
-    holders: Vec<Option<Waker>>,
-    /// Wakers of futures that wait until the handle is drained, by their number.
+    /// Those of waiters, by the number of their entry.
+    pub(in crate::runtime) waiters: NumberedWakers,
+    /// Those of permit holders that want to know when their slot expires, by the number of the slot.
+    pub(in crate::runtime) holders: NumberedWakers,
+    /// Those of futures that wait until the handle is drained, by their number.
     pub(in crate::runtime) leaving: BTreeMap<u64, Waker>,
 }
 
-impl Wakers {
-    /// Remembers the waker of a waiter; returns the last one.
+/// Wakers by number.
+#[derive(Debug, Default)]
+pub(in crate::runtime) struct NumberedWakers(Vec<Option<Waker>>);
+
+impl NumberedWakers {
+    /// Remembers a waker; returns the last one.
     #[must_use]
-    pub(in crate::runtime) fn register(&mut self, key: Key, waker: Waker) -> Option<Waker> {
-        remember(&mut self.waiters, key.index, waker)
+    pub(in crate::runtime) fn register(&mut self, number: u32, waker: Waker) -> Option<Waker> {
+        let index = number as usize;
+        if self.0.len() <= index {
+            self.0.resize(index + 1, None);
+        }
+        match &self.0[index] {
+            Some(known) if known.will_wake(&waker) => Some(waker),
+            _ => self.0[index].replace(waker),
+        }
     }
 
-    /// Whether a waiter is woken by this waker.
-    pub(in crate::runtime) fn knows(&self, key: Key, waker: &Waker) -> bool {
-        self.waiters.get(key.index as usize).is_some_and(|known| known.as_ref().is_some_and(|it| it.will_wake(waker)))
+    /// Whether this waker is known by this number.
+    pub(in crate::runtime) fn knows(&self, number: u32, waker: &Waker) -> bool {
+        self.0.get(number as usize).is_some_and(|known| known.as_ref().is_some_and(|it| it.will_wake(waker)))
     }
 
-    /// Forgets the waker of a waiter.
+    /// Forgets a waker.
     #[must_use]
-    pub(in crate::runtime) fn unregister(&mut self, key: Key) -> Option<Waker> {
-        self.waiters.get_mut(key.index as usize)?.take()
+    pub(in crate::runtime) fn unregister(&mut self, number: u32) -> Option<Waker> {
+        self.0.get_mut(number as usize)?.take()
     }
 
-    /// Remembers the waker of the holder of a slot that expires; returns the last one.
+    /// Forgets all wakers.
     #[must_use]
-    pub(in crate::runtime) fn register_holder(&mut self, slot: TtlId, waker: Waker) -> Option<Waker> {
-        remember(&mut self.holders, slot.number(), waker)
-    }
-
-    /// Forgets the waker of the holder of a slot that expires.
-    #[must_use]
-    pub(in crate::runtime) fn unregister_holder(&mut self, slot: TtlId) -> Option<Waker> {
-        self.holders.get_mut(slot.index())?.take()
-    }
-
-    /// Returns the wakers of all waiters.
-    pub(in crate::runtime) fn take_all(&mut self) -> VecDeque<Waker> {
-        self.waiters.iter_mut().filter_map(Option::take).collect()
-    }
-}
-
-fn remember(wakers: &mut Vec<Option<Waker>>, number: u32, waker: Waker) -> Option<Waker> {
-    let index = number as usize;
-    if wakers.len() <= index {
-        wakers.resize(index + 1, None);
-    }
-    match &wakers[index] {
-        Some(known) if known.will_wake(&waker) => Some(waker),
-        _ => wakers[index].replace(waker),
+    pub(in crate::runtime) fn take_all(&mut self) -> Vec<Waker> {
+        self.0.iter_mut().filter_map(Option::take).collect()
     }
 }

@@ -203,8 +203,8 @@ pub(crate) const MISTAKES: &[Mistake] = &[
     of(
         "a wake-up is lost",
         "src/runtime/core/state.rs",
-        "            return self.wakers.unregister(key);\n",
-        "            let waker = self.wakers.unregister(key);\n            return if WRONG && key.index % 3 == 0 { None } else { waker };\n",
+        "            return self.wakers.waiters.unregister(key.index);\n",
+        "            let waker = self.wakers.waiters.unregister(key.index);\n            return if WRONG && key.index % 3 == 0 { None } else { waker };\n",
     ),
     of(
         "a place is not given back",
