@@ -88,7 +88,7 @@ impl State {
     pub(in crate::runtime) fn claim(&mut self, now: Timestamp, place: &Place) -> Poll<Result<Slot, Refusal>> {
         let answer = self.engine.claim(now, place);
         if let Poll::Ready(_answer) = &answer {
-            note!(self, Step::claim(place, _answer));
+            note!(self, Step::Claim { place: place.key().index, gets: _answer.into() });
         }
         answer
     }
@@ -96,7 +96,7 @@ impl State {
     /// Cancels the wait of a waiter that leaves.
     pub(in crate::runtime) fn cancel(&mut self, now: Timestamp, place: &Place) {
         self.engine.cancel(now, place);
-        note!(self, Step::leave(place));
+        note!(self, Step::Leave { place: place.key().index });
     }
 
     /// Takes the outcome of a request; its slot stays taken.

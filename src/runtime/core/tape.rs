@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     Outcome, Reason, Timestamp,
-    engine::{Ask, Engine, Place, Refusal, Slot, WorkerDescription, plan::Mode},
+    engine::{Ask, Engine, WorkerDescription, plan::Mode},
     ticket::Ticket,
 };
 
@@ -104,14 +104,6 @@ impl Step {
             deadline: ask.deadline,
             gets,
         }))
-    }
-
-    pub(crate) fn claim(place: &Place, answer: &Result<Slot, Refusal>) -> Self {
-        Self::Claim { place: place.key().index, gets: answer.into() }
-    }
-
-    pub(crate) const fn leave(place: &Place) -> Self {
-        Self::Leave { place: place.key().index }
     }
 }
 
