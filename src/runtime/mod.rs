@@ -147,7 +147,7 @@ impl Admission {
     /// that no request waits for a slot until thousands of labels are described.
     pub fn snapshot(&self) -> Snapshot {
         self.shared.look_at_store();
-        let now = self.shared.now();
+        let now = self.shared.time.now();
         let mut snapshot = self.shared.with_engine(|state, _| {
             state.engine.pass_time_for_look(now);
             state.snapshot()

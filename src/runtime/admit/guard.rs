@@ -308,7 +308,7 @@ impl SlotGuard {
     pub(crate) fn now(&self) -> Timestamp {
         match &self.source {
             SlotSource::Lent(arena, slot) => arena.now(slot),
-            _ => self.own().map_or(Timestamp::NEVER, |own| own.shared.now()),
+            _ => self.own().map_or(Timestamp::NEVER, |own| own.shared.time.now()),
         }
     }
 

@@ -86,12 +86,6 @@ impl Core {
         answer
     }
 
-    /// Returns the time.
-    #[inline]
-    pub(crate) fn now(&self) -> Timestamp {
-        self.time.now()
-    }
-
     /// Takes a lent slot of a partition, if all is quiet: a request that gets `None` asks the engine.
     #[inline]
     pub(in crate::runtime) fn enter(&self, partition: PartitionId) -> Option<LentSlot> {

@@ -84,7 +84,7 @@ impl LaneArena {
     #[inline]
     pub(in crate::runtime) fn now(&self, slot: &LentSlot) -> Timestamp {
         match self.origin.load(Ordering::Relaxed) {
-            FOREIGN => self.owner().map_or(slot.start, |owner| owner.now()),
+            FOREIGN => self.owner().map_or(slot.start, |owner| owner.time.now()),
             origin => Origin::from_nanos(origin).elapsed(),
         }
     }

@@ -41,7 +41,7 @@ impl Recorder {
         store: impl FnOnce() -> Option<StoreSnapshot>,
         lock: Option<&AdmissionLock>,
     ) {
-        let now = core.now();
+        let now = core.time.now();
         let (mut snapshot, counts) = core.with_engine(|state, _| {
             state.engine.pass_time_for_look(now);
             let counts = state.engine.partitions().map(|(number, _, counts)| (number, counts.clone())).collect();

@@ -190,7 +190,7 @@ impl Admission {
         let slot = lock(&self.shared.rolling);
         let ring = lock(slot.ring.as_ref()?);
         // Of a capture that was stopped, what came before its end.
-        let now = if ring.is_running { self.shared.now().as_nanos() } else { ring.span().1 };
+        let now = if ring.is_running { self.shared.time.now().as_nanos() } else { ring.span().1 };
         Some(CapturedLines::new(ring.since(now.saturating_sub(nanos(last)))))
     }
 }
