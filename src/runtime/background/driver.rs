@@ -8,6 +8,7 @@
 //! request that waits there. It holds no strong reference and ends with its runtime.
 
 use std::{
+    mem::take,
     panic::catch_unwind,
     sync::{Arc, Weak},
     time::Duration,
@@ -71,7 +72,7 @@ async fn drive(mut stopped: Stopped) {
         #[cfg_attr(not(feature = "capture"), expect(unused_variables, reason = "for captures"))]
         let (look, ended, seen) = shared.with_engine(|state, time| {
             let now = time.now();
-            (state.look(time, now, &seat), state.abandoned.take_ended_along(), (now, state.engine.health()))
+            (state.look(time, now, &seat), take(&mut state.abandoned.ended), (now, state.engine.health()))
         });
         ended.into_iter().for_each(|along| discard(Some(along)));
         if look.publishes {

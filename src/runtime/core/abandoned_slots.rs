@@ -20,7 +20,7 @@ pub(in crate::runtime) struct AbandonedSlots {
     /// By kind of work: slots by the time when the work started, and what goes back with them.
     slots: BTreeMap<AbandonedKind, BTreeMap<(Timestamp, SlotNumber), Option<Along>>>,
     /// What came along with slots that went back.
-    ended: Vec<Along>,
+    pub(in crate::runtime) ended: Vec<Along>,
     /// When to look again, by what was known at the last look.
     pub(super) next_end: Timestamp,
     /// When that was.
@@ -73,11 +73,6 @@ impl AbandonedSlots {
         }
         self.ended.extend(along);
         Some(slot)
-    }
-
-    /// Returns what came along with slots that went back.
-    pub(in crate::runtime) fn take_ended_along(&mut self) -> Vec<Along> {
-        std::mem::take(&mut self.ended)
     }
 }
 
