@@ -1,12 +1,12 @@
 //! The names of partitions, read without the lock.
 
 use std::sync::{
-    Arc, Mutex, PoisonError, RwLock,
-    atomic::{AtomicBool, AtomicU32, Ordering},
+    Arc, Mutex, OnceLock, PoisonError, RwLock,
+    atomic::{AtomicU32, Ordering},
 };
 
 use super::lock;
-use crate::engine::{Engine, PartitionId};
+use crate::engine::PartitionId;
 
 /// Names that are compared one by one, at most: most names that differ do so in length, which is quicker than any
 /// order.
@@ -20,9 +20,8 @@ const LONGEST_UNKNOWN: usize = 200;
 pub(in crate::runtime) struct PartitionNames {
     /// Names by number that the handle was built with.
     pub(super) built: Names,
-    /// Names of partitions that a reload added, whose numbers follow, and whether there are any.
-    added: RwLock<Names>,
-    has_added: AtomicBool,
+    /// Names of partitions that a reload added, whose numbers follow, if there are any.
+    added: OnceLock<RwLock<Names>>,
     /// The most frequent names that no partition has, each with a count of its requests that is too high rather than too low
     /// (Space-Saving; Metwally, Agrawal and El Abbadi, 2005).
     unknown: Mutex<Vec<(String, u64)>>,
@@ -54,16 +53,11 @@ impl Names {
 }
 
 impl PartitionNames {
-    pub(super) fn of(engine: &Engine) -> Self {
+    pub(super) fn of<'n>(names: impl IntoIterator<Item = &'n str>) -> Self {
         let mut built = Names::default();
-        built.extend(engine.partitions().map(|(_, name, _)| Arc::from(name)));
-        Self {
-            built,
-            added: RwLock::default(),
-            has_added: AtomicBool::new(false),
-            unknown: Mutex::default(),
-            unknown_requests: AtomicU32::new(0),
-        }
+        built.extend(names.into_iter().map(Arc::from));
+        let (added, unknown, unknown_requests) = (OnceLock::new(), Mutex::default(), AtomicU32::new(0));
+        Self { built, added, unknown, unknown_requests }
     }
 
     /// Returns the number of the partition of this name; the default one, if none has this name.
@@ -113,20 +107,19 @@ impl PartitionNames {
 
     /// Returns the number of a partition that came with a reload.
     fn added_number(&self, name: &[u8]) -> Option<PartitionId> {
-        if self.has_added.load(Ordering::Acquire) { self.number_among_added(name) } else { None }
+        self.added.get().and_then(|added| self.number_among(added, name))
     }
 
     #[cold]
-    fn number_among_added(&self, name: &[u8]) -> Option<PartitionId> {
-        let added = self.added.read().unwrap_or_else(PoisonError::into_inner);
+    fn number_among(&self, added: &RwLock<Names>, name: &[u8]) -> Option<PartitionId> {
+        let added = added.read().unwrap_or_else(PoisonError::into_inner);
         PartitionId::from_index(self.built.names.len() + added.position(name)?)
     }
 
     /// Notes the names of partitions that came with a reload, in the order of their numbers.
     pub(in crate::runtime) fn add(&self, names: Vec<Arc<str>>) {
         if !names.is_empty() {
-            self.added.write().unwrap_or_else(PoisonError::into_inner).extend(names);
-            self.has_added.store(true, Ordering::Release);
+            self.added.get_or_init(RwLock::default).write().unwrap_or_else(PoisonError::into_inner).extend(names);
         }
     }
 
@@ -135,8 +128,9 @@ impl PartitionNames {
     pub(super) fn name(&self, partition: PartitionId) -> Arc<str> {
         let partition = partition.index();
         self.built.names.get(partition).cloned().unwrap_or_else(|| {
-            let added = self.added.read().unwrap_or_else(PoisonError::into_inner);
-            added.names.get(partition - self.built.names.len()).cloned().unwrap_or_else(|| Arc::from(""))
+            let added = self.added.get().map(|added| added.read().unwrap_or_else(PoisonError::into_inner));
+            let added = added.and_then(|added| added.names.get(partition - self.built.names.len()).cloned());
+            added.unwrap_or_default()
         })
     }
 }
@@ -154,15 +148,7 @@ mod tests {
 
     #[test]
     fn unknown_names_are_few_and_short_and_the_most_frequent_stays() {
-        let mut built = Names::default();
-        built.extend(["default", "gold"].map(Arc::from));
-        let names = PartitionNames {
-            built,
-            added: RwLock::default(),
-            has_added: AtomicBool::new(false),
-            unknown: Mutex::default(),
-            unknown_requests: AtomicU32::new(0),
-        };
+        let names = PartitionNames::of(["default", "gold"]);
         assert_eq!(names.find(b"gold").index(), 1, "control");
         let added: Vec<Arc<str>> = (0..100).rev().map(|number| format!("added-{number}").into()).collect();
         added.chunks(7).for_each(|some| names.add(some.to_vec()));

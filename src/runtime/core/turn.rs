@@ -51,7 +51,7 @@ impl Core {
         warnings: Vec<String>,
     ) -> Self {
         static HANDLES: AtomicU64 = AtomicU64::new(0);
-        let partitions = PartitionNames::of(&engine);
+        let partitions = PartitionNames::of(engine.partitions().map(|(_, name, _)| name));
         Self {
             serial: HANDLES.fetch_add(1, Ordering::Relaxed),
             state: Mutex::new(State::new(engine, lanes)),
