@@ -45,18 +45,13 @@ impl StoreListener {
     fn look(&self) -> bool {
         let Some(shared) = self.shared.upgrade() else { return false };
         let Some(limiter) = &shared.limiter else { return false };
-        loop {
-            let next = {
-                let mut listens = lock(&limiter.listens);
-                let next = listens.get_mut(&self.key).and_then(VecDeque::pop_front);
-                if next.is_none() {
-                    listens.remove(&self.key);
-                }
-                next
-            };
-            let Some((label, counted)) = next else { return false };
-            if shared.with_engine(|state, time| state.engine.retry_remote(time.now(), label, counted)) {
-                if let Some(labels) = lock(&limiter.listens).get_mut(&self.key)
+        let mut listens = lock(&limiter.listens);
+        while let Some((label, counted)) = listens.get_mut(&self.key).and_then(VecDeque::pop_front) {
+            drop(listens);
+            let still_waits = shared.with_engine(|state, time| state.engine.retry_remote(time.now(), label, counted));
+            listens = lock(&limiter.listens);
+            if still_waits {
+                if let Some(labels) = listens.get_mut(&self.key)
                     && !labels.contains(&(label, counted))
                 {
                     labels.push_back((label, counted));
@@ -64,6 +59,8 @@ impl StoreListener {
                 return true;
             }
         }
+        listens.remove(&self.key);
+        false
     }
 }
 
