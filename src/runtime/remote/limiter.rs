@@ -19,14 +19,6 @@ use crate::{
     store::{self, Claim, Claims, Health, Key, Keys, LeaseDenied, Leases, StoreError},
 };
 
-/// The state of the store that was noted last.
-#[derive(Debug, Default)]
-pub(super) struct Noted {
-    /// Whether the store was down or quiet, as a number.
-    pub(super) at_once: AtomicU8,
-    pub(super) state: Mutex<StoreState>,
-}
-
 /// The store that counts shared rules, and the results of asking it.
 #[derive(Debug)]
 pub(in crate::runtime) struct RemoteLimiter {
@@ -41,8 +33,9 @@ pub(in crate::runtime) struct RemoteLimiter {
     /// Requests that were admitted from capacity held here, and requests decided here because the store was gone.
     from_here: AtomicU64,
     without_store: AtomicU64,
-    /// The noted state of the store.
-    pub(super) noted: Noted,
+    /// The state of the store that was noted last, and whether it was down or quiet, as a number.
+    pub(super) noted: Mutex<StoreState>,
+    pub(super) noted_at_once: AtomicU8,
     /// Labels that wait, by the key whose notices are listened for.
     pub(super) listens: Mutex<HashMap<Key, VecDeque<(LabelId, Counted)>>>,
 }
@@ -59,7 +52,8 @@ impl RemoteLimiter {
             failed: AtomicU64::new(0),
             from_here: AtomicU64::new(0),
             without_store: AtomicU64::new(0),
-            noted: Noted::default(),
+            noted: Mutex::default(),
+            noted_at_once: AtomicU8::new(0),
             listens: Mutex::default(),
         }
     }

@@ -22,7 +22,7 @@ impl Shared {
     /// Notes that the store went down, is back, or is quiet. Costs next to nothing where neither happened.
     pub(crate) fn look_at_store(&self) {
         if let Some(limiter) = &self.limiter
-            && at_once(limiter.health()) != limiter.noted.at_once.load(Ordering::Relaxed)
+            && at_once(limiter.health()) != limiter.noted_at_once.load(Ordering::Relaxed)
         {
             self.note_store(limiter);
         }
@@ -38,7 +38,7 @@ impl Shared {
     fn note_store(&self, limiter: &RemoteLimiter) {
         let change = {
             // Locked until the state is noted: otherwise an earlier state could be noted after a later one.
-            let mut noted = lock(&limiter.noted.state);
+            let mut noted = lock(&limiter.noted);
             let health = limiter.health();
             let state = state(health);
             let lasts = match health {
@@ -49,7 +49,7 @@ impl Shared {
             if std::mem::replace(&mut *noted, state) == state {
                 return;
             }
-            limiter.noted.at_once.store(at_once(health), Ordering::Relaxed);
+            limiter.noted_at_once.store(at_once(health), Ordering::Relaxed);
             let now = self.time.now();
             self.with_engine(|it, _| it.engine.tell_store(now, state, lasts))
         };
