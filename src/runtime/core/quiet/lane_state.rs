@@ -53,12 +53,6 @@ pub(in crate::runtime) struct Seen {
     pub(in crate::runtime) is_closed: bool,
 }
 
-/// Slots that a closed lane takes for lent, free ones and used ones.
-const fn lent(closed: u64) -> i64 {
-    let free = (closed >> 20 & MASK).wrapping_add(CLOSED).wrapping_sub(BIAS);
-    free.wrapping_add(closed & MASK).cast_signed()
-}
-
 impl Seen {
     const fn of(state: u64) -> Self {
         Self {
@@ -134,9 +128,11 @@ impl LaneState {
         self.0.fetch_sub(USED, Ordering::AcqRel);
     }
 
-    /// Returns how many slots a closed lane takes for lent.
+    /// Returns how many slots a closed lane takes for lent, free ones and used ones.
     pub(in crate::runtime) fn lent(&self) -> i64 {
-        lent(self.0.load(Ordering::Acquire))
+        let closed = self.0.load(Ordering::Acquire);
+        let free = (closed >> 20 & MASK).wrapping_add(CLOSED).wrapping_sub(BIAS);
+        free.wrapping_add(closed & MASK).cast_signed()
     }
 
     /// Looks. A request that gives up entering may be counted as running, until it takes the lock.

@@ -97,9 +97,7 @@ impl Lending {
     /// Whether a request has left a closed lane, or was observed, since the last look. Out of the way of turns without lent slots.
     #[inline(never)]
     fn has_news(&self, lanes: &Lanes) -> bool {
-        lanes.all().zip(&self.loans).any(|(lane, loan)| {
-            lane.told() != (loan.read_at_head, loan.read_at_end) || lane.state.look().used != loan.lent
-        })
+        lanes.all().zip(&self.loans).any(|(lane, loan)| loan.has_news(lane))
     }
 
     fn recall_all(&mut self, lanes: &Lanes, engine: &mut Engine) {

@@ -124,9 +124,14 @@ impl Loan {
         self.lent > 0 || self.counted != self.left
     }
 
+    /// Whether a request has left the lane, which is closed, or was observed, since the last look.
+    pub(super) fn has_news(&self, lane: &Lane) -> bool {
+        lane.told() != (self.read_at_head, self.read_at_end) || lane.state.look().used != self.lent
+    }
+
     /// Whether nothing is lent to the lane of a label, no request is in it, and all is counted and collected.
     pub(super) fn is_over(&self, lane: &Lane) -> bool {
-        !self.is_unsettled() && lane.state.look().used == 0 && lane.told() == (self.read_at_head, self.read_at_end)
+        !self.is_unsettled() && !self.has_news(lane)
     }
 
     /// By how much of what is free its lane gets: by what it used. The lane of a label that is for none gets nothing.
