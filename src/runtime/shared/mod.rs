@@ -5,7 +5,6 @@ mod lane_arena;
 use std::{
     fmt,
     ops::Deref,
-    pin::pin,
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -137,19 +136,22 @@ impl Shared {
 
     /// Waits until the handle leaves, or drains.
     pub(super) async fn leaves(&self) {
-        // Made before the look, so that it ends also if the handle leaves in between.
-        let left = self.left.notified();
-        if !self.is_leaving() {
-            left.await;
-        }
+        self.until(Self::is_leaving).await;
     }
 
     /// Waits until the handle drains.
     pub(super) async fn closes(&self) {
-        let mut left = pin!(self.left.notified());
-        while !self.with_engine(|state, _| state.engine.is_closed()) {
-            left.as_mut().await;
-            left.set(self.left.notified());
+        self.until(|it| it.with_engine(|state, _| state.engine.is_closed())).await;
+    }
+
+    async fn until(&self, is_so: impl Fn(&Self) -> bool) {
+        loop {
+            // Made before the look, so that it ends also if the handle leaves in between.
+            let left = self.left.notified();
+            if is_so(self) {
+                return;
+            }
+            left.await;
         }
     }
 }
