@@ -28,7 +28,7 @@ const LABEL_REST: u32 = 64;
 const KNOWN: u64 = 256;
 
 /// What is lent.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(in crate::runtime) struct Lending {
     /// Loans by the number of their lane.
     loans: Vec<Loan>,
@@ -63,20 +63,9 @@ impl Lending {
         Self {
             loans: loans(lanes).collect(),
             wanted: Vec::with_capacity(MOST_WANTED),
-            label_rest: (0, 0),
-            lent: 0,
-            is_open: false,
-            is_behind: false,
-            quiet_turns: 0,
-            turns_needed: 0,
-            has_lent: false,
-            served: 0,
-            served_before: 0,
-            learned: 0,
-            untimed: 0,
-            last_end: Timestamp::ZERO,
             settled: Vec::with_capacity(lanes.lanes.len()),
             samples: Vec::with_capacity(BATCH as usize),
+            ..Self::default()
         }
     }
 
