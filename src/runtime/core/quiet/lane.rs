@@ -47,12 +47,6 @@ impl Lane {
         (observed, self.state.look().left)
     }
 
-    /// Returns how many requests run in all, given how many run in this lane: as of the last collection.
-    #[inline]
-    pub(super) fn running_with(&self, used: u32) -> u32 {
-        low(self.others.load(Ordering::Relaxed)) + used
-    }
-
     #[inline]
     pub(super) fn next(&self, number: u32, end: Timestamp) -> Next {
         // An end that is not known is later than all others.

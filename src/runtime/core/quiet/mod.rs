@@ -276,12 +276,10 @@ impl Lanes {
     /// Returns how many requests run in all, given how many run in the lane of this number.
     #[inline]
     fn running_with(&self, lane: &Lane, number: usize, used: u32) -> u32 {
-        if self.per_partition > 0 { lane.running_with(used) } else { self.running_beside(number, used) }
-    }
-
-    /// The same where each partition has a single lane.
-    #[inline]
-    fn running_beside(&self, number: usize, used: u32) -> u32 {
+        if self.per_partition > 0 {
+            // As of the last collection.
+            return low(lane.others.load(Ordering::Relaxed)) + used;
+        }
         let elsewhere = low(self.elsewhere.load(Ordering::Relaxed)) + used;
         if self.lanes.len() == 1 && self.for_labels().next().is_none() {
             return elsewhere;
