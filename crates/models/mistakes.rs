@@ -153,9 +153,9 @@ pub const MISTAKES: &[Mistake] = &[
         file: "drain.rs",
         models: TURNS,
         edits: &[(
-            "*(if is_end { &mut self.loan.read_at_end } else { &mut self.loan.read_at_head }) = next;",
+            "self.loan.read[at] = next;",
             "if next == to {
-            *(if is_end { &mut self.loan.read_at_end } else { &mut self.loan.read_at_head }) = next;
+            self.loan.read[at] = next;
         }",
         )],
     },

@@ -25,7 +25,8 @@ impl Drain<'_> {
     /// Reads a ring up to the request with this number, as far as it is written; `is_end` where the requests have left.
     pub(super) fn read(&mut self, ring: &SampleRing, to: u32, is_end: bool) {
         const { assert!(BATCH * 2 < RING, "a batch is collected before the ring is full") };
-        let mut next = if is_end { self.loan.read_at_end } else { self.loan.read_at_head };
+        let at = usize::from(is_end);
+        let mut next = self.loan.read[at];
         let mut successes = 0;
         let behind = to.wrapping_sub(next) & NUMBERS;
         if behind > RING {
@@ -40,7 +41,7 @@ impl Drain<'_> {
             self.loan.untimed += untimed;
             next = timed;
             if next == to {
-                self.loan.missing[usize::from(is_end)] = None;
+                self.loan.missing[at] = None;
                 break;
             }
             match ring.read(next) {
@@ -53,7 +54,7 @@ impl Drain<'_> {
         if successes > 0 {
             self.engine.count_untimed(self.loan.borrower, Outcome::Success, successes);
         }
-        *(if is_end { &mut self.loan.read_at_end } else { &mut self.loan.read_at_head }) = next;
+        self.loan.read[at] = next;
         self.learn(is_end);
     }
 

@@ -42,9 +42,9 @@ impl Lane {
     }
 
     /// Returns how many requests were observed before they left, and how many have left, modulo 2^24.
-    pub(super) fn told(&self) -> (u32, u32) {
+    pub(super) fn told(&self) -> [u32; 2] {
         let observed = low(self.observed.load(Ordering::Acquire)) & NUMBERS;
-        (observed, self.state.look().left)
+        [observed, self.state.look().left]
     }
 
     #[inline]

@@ -137,12 +137,12 @@ impl Lending {
         let answering = lanes.answering.load(Ordering::Relaxed);
         engine.note_lent_answering(low(answering) as usize, (answering >> 32) as usize);
         for (lane, loan) in lanes.all().zip(&mut self.loans) {
-            let (observed, left) = lane.told();
-            if (observed, left) != (loan.read_at_head, loan.read_at_end) {
+            let told = lane.told();
+            if told != loan.read {
                 loan.check_label(engine);
                 let mut drain = Drain { engine, loan, samples: &mut self.samples, timed: 0 };
-                drain.read(&lane.at_head, observed, false);
-                drain.read(&lane.at_end, left, true);
+                drain.read(&lane.at_head, told[0], false);
+                drain.read(&lane.at_end, told[1], true);
                 self.learned += drain.timed;
                 self.last_end = self.last_end.max(loan.last_end);
             }

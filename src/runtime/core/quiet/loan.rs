@@ -1,6 +1,6 @@
 //! What is lent to one lane.
 
-use super::{Lane, Lanes, MOST_LENT, NUMBERS, Ordering, low};
+use super::{Lane, Lanes, MOST_LENT, NUMBERS, Ordering};
 use crate::{
     Timestamp,
     engine::{Borrower, Engine, LabelId, PartitionId, Settled},
@@ -25,10 +25,9 @@ pub(super) struct Loan {
     pub(super) left_before: u64,
     /// Requests that entered, as the engine counted them.
     pub(super) counted: u64,
-    /// Samples that were collected.
-    pub(super) read_at_end: u32,
-    pub(super) read_at_head: u32,
-    /// The sample that is missing at the head and at the end, and since when.
+    /// Samples that were collected, at the head and at the end.
+    pub(super) read: [u32; 2],
+    /// The sample that is missing there, and since when.
     pub(super) missing: [Option<(u32, Timestamp)>; 2],
     /// Successes that were not timed, since the last one that was.
     pub(super) untimed: u64,
@@ -84,16 +83,15 @@ pub(super) fn share_out(more: u32, loans: &mut [Loan]) {
 impl Loan {
     /// The loan to a lane that is closed, and that may have served another handle before.
     pub(super) fn of(borrower: Borrower, lane: &Lane) -> Self {
-        let left = lane.state.look().left;
+        let read = lane.told();
         Self {
             borrower,
             hash: 0,
             is_vacant: false,
             is_open: false,
             in_state: lane.state.lent(),
-            left_seen: left,
-            read_at_end: left,
-            read_at_head: low(lane.observed.load(Ordering::Acquire)) & NUMBERS,
+            left_seen: read[1],
+            read,
             missing: [None; 2],
             lent: 0,
             left: 0,
@@ -126,7 +124,7 @@ impl Loan {
 
     /// Whether a request has left the lane, which is closed, or was observed, since the last look.
     pub(super) fn has_news(&self, lane: &Lane) -> bool {
-        lane.told() != (self.read_at_head, self.read_at_end) || lane.state.look().used != self.lent
+        lane.told() != self.read || lane.state.look().used != self.lent
     }
 
     /// Whether nothing is lent to the lane of a label, no request is in it, and all is counted and collected.
