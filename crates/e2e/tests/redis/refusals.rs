@@ -225,7 +225,7 @@ async fn command(from: &mut (impl AsyncBufReadExt + Unpin)) -> Option<Vec<String
 }
 
 /// As servers of different versions, and what stands before them, say it.
-const ANSWERS: [&str; 21] = [
+const ANSWERS: [&str; 26] = [
     "-OOM command not allowed when used memory > 'maxmemory'.",
     "-NOREPLICAS Not enough good replicas to write.",
     "-NOAUTH Authentication required.",
@@ -249,6 +249,12 @@ const ANSWERS: [&str; 21] = [
     "HTTP/1.1 400 Bad Request",
     "+OK",
     ":1",
+    // Answers to other questions.
+    "*1\r\n:1",
+    "*2\r\n:1\r\n:1",
+    "*2\r\n:1\r\n+OK",
+    "*2\r\n+granted\r\n:1",
+    "*2\r\n$4\r\npong\r\n$0\r\n",
 ];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -100,8 +100,7 @@ impl RedisStore {
             call = call.arg(lease.token.hex()).arg(lease.expiry.as_micros()).arg(lease.caps.len());
             call = lease.caps.iter().fold(call, |call, cap| call.key(cap.as_str()));
         }
-        let reply = self.0.call(&call).await?;
-        Ok((reply.numbers(1)?, reply.at()?))
+        self.0.call(&call, |reply| Ok((reply.numbers(1)?, reply.at()?))).await
     }
 
     async fn try_release(&self, leases: &[Numbered<'_>]) -> Result<Released, StoreError> {
@@ -110,8 +109,7 @@ impl RedisStore {
             call = call.arg(lease.token.hex()).arg(lease.caps.len());
             call = lease.caps.iter().fold(call, |call, cap| call.key(cap.as_str()));
         }
-        let reply = self.0.call(&call).await?;
-        Ok(Released { held: reply.number(1)?, at: reply.at()? })
+        self.0.call(&call, |reply| Ok(Released { held: reply.number(1)?, at: reply.at()? })).await
     }
 }
 

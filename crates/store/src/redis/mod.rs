@@ -21,7 +21,13 @@ use std::{fmt, sync::Arc, time::Duration};
 use tokio::time::Instant;
 
 pub use self::builder::{AfterRestart, RedisBuilder};
-use self::{builder::Settings, client::RedisClient, connection::Target, reply::unexpected, script::Call};
+use self::{
+    builder::Settings,
+    client::RedisClient,
+    connection::Target,
+    reply::{Reply, unexpected},
+    script::Call,
+};
 use super::{
     Acquired, Allotment, AllotmentRequest, Claim, DrawOutcome, Full, Health, Key, Keys, Lease, LockAnswer, LockRequest,
     Locked, Notices, PendingRelease, Released, Renewed, Request, Store, StoreError, StoreFuture, api::Rule,
@@ -73,6 +79,7 @@ impl RedisStore {
         // In a cluster, a request without a cap can't exceed anything that was forgotten.
         let quiet = if cap.is_none() && self.0.target.is_cluster() { 0 } else { self.quiet(request.expiry) };
         let mut call = Call::new(&script::ACQUIRE)
+            .leaving(PendingRelease::Lease(Lease::of(request, Duration::ZERO)))
             .key(self.mark(cap.or_else(|| claims.first()).map(Claim::key)))
             .arg(request.token.hex())
             .arg(request.expiry.as_micros())
@@ -85,13 +92,12 @@ impl RedisStore {
                 Rule::Rate { .. } => rate(call, claim)?,
             };
         }
-        let reply = self.0.call_for(&call, Some(PendingRelease::Lease(Lease::of(request, Duration::ZERO)))).await?;
-        let at = reply.at()?;
-        match reply.word()? {
-            b"granted" => Ok(Acquired::Granted(Lease::of(request, at))),
-            b"full" => Ok(Acquired::Full(Full { claim: reply.number(2)?, retry_after: reply.micros(3)?, at })),
+        let read = |reply: &Reply| match (reply.word()?, reply.at()?) {
+            (b"granted", at) => Ok(Acquired::Granted(Lease::of(request, at))),
+            (b"full", at) => Ok(Acquired::Full(Full { claim: reply.number(2)?, retry_after: reply.micros(3)?, at })),
             _ => Err(unexpected()),
-        }
+        };
+        self.0.call(&call, read).await
     }
 
     async fn try_hold(&self, request: &AllotmentRequest) -> Result<Allotment, StoreError> {
@@ -110,8 +116,7 @@ impl RedisStore {
             .arg(request.had)
             .arg(request.sequence)
             .arg(request.need);
-        let reply = self.0.call(&call).await?;
-        match reply.word()? {
+        let read = |reply: &Reply| match reply.word()? {
             b"block" => Ok(Allotment {
                 units: reply.number(2)?,
                 wanted: reply.number::<u8>(3)? == 1,
@@ -120,24 +125,26 @@ impl RedisStore {
                 at: reply.at()?,
             }),
             _ => Err(unexpected()),
-        }
+        };
+        self.0.call(&call, read).await
     }
 
     async fn try_lock(&self, request: &LockRequest) -> Result<LockAnswer, StoreError> {
         let lock = &request.lock;
         let call = self.lock_mark(self.lock_keys(Call::new(&script::LOCK), &lock.key));
         let call = call
+            .leaving(PendingRelease::Lock(lock.clone()))
             .arg(lock.token.hex())
             .arg(lock.expiry.as_micros())
             .arg(self.quiet(lock.expiry))
             .arg(u8::from(request.queue))
             .arg(u8::from(request.waits));
-        let reply = self.0.call_for(&call, Some(PendingRelease::Lock(lock.clone()))).await?;
-        match reply.word()? {
+        let read = |reply: &Reply| match reply.word()? {
             b"taken" => Ok(LockAnswer::Taken),
             b"busy" => Ok(LockAnswer::Busy { ahead: reply.number(2)? }),
             _ => Err(unexpected()),
-        }
+        };
+        self.0.call(&call, read).await
     }
 
     /// Adds the mark to a call for a lock. The keys of a lock have no tag of a namespace, so in a cluster the mark is
@@ -154,7 +161,7 @@ impl RedisStore {
     }
 
     async fn is_held(&self, call: Call) -> Result<bool, StoreError> {
-        Ok(self.0.call(&call).await?.number::<u8>(1)? == 1)
+        self.0.call(&call, |reply| Ok(reply.number::<u8>(1)? == 1)).await
     }
 
     fn unlocking(&self, lock: &Locked) -> Call {
@@ -186,11 +193,11 @@ impl Store for RedisStore {
         Box::pin(async move {
             let quiet = if self.0.target.is_cluster() { 0 } else { self.quiet(Duration::ZERO) };
             let call = Call::new(&script::DRAW).key(self.mark(Some(&claim.key))).arg(quiet);
-            let reply = self.0.call(&rate(call, claim)?.arg(most)).await?;
-            match reply.word()? {
+            let read = |reply: &Reply| match reply.word()? {
                 b"drawn" => Ok(DrawOutcome { units: reply.number(2)?, after: reply.micros(3)?, at: reply.at()? }),
                 _ => Err(unexpected()),
-            }
+            };
+            self.0.call(&rate(call, claim)?.arg(most), read).await
         })
     }
 

@@ -4,6 +4,8 @@ use std::{fmt, sync::LazyLock};
 
 use redis::Cmd;
 
+use crate::PendingRelease;
+
 /// A script and the name under which the server keeps it.
 #[derive(Debug)]
 pub(super) struct Script {
@@ -42,11 +44,13 @@ pub(super) struct Call {
     keys: Vec<String>,
     args: Vec<String>,
     pub(super) upkeep: bool,
+    /// What is owed to the server if no answer says what became of the call.
+    pub(super) left: Option<PendingRelease>,
 }
 
 impl Call {
     pub(super) fn new(script: &'static Script) -> Self {
-        Self { script, keys: Vec::with_capacity(8), args: Vec::with_capacity(16), upkeep: false }
+        Self { script, keys: Vec::with_capacity(8), args: Vec::with_capacity(16), upkeep: false, left: None }
     }
 
     pub(super) fn key(mut self, key: impl Into<String>) -> Self {
@@ -62,6 +66,11 @@ impl Call {
     /// Marks a call that renews or gives back leases: worth sending to a server that grants nothing.
     pub(super) const fn upkeep(mut self, upkeep: bool) -> Self {
         self.upkeep = upkeep;
+        self
+    }
+
+    pub(super) fn leaving(mut self, left: PendingRelease) -> Self {
+        self.left = Some(left);
         self
     }
 

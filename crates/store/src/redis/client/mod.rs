@@ -52,12 +52,8 @@ pub(super) struct Wire {
     pub(super) error: Option<StoreError>,
 }
 
-/// Why there is no answer.
-enum Failure {
-    /// There is no connection, so nothing was sent.
-    Connecting(StoreError),
-    Asking(StoreError),
-}
+/// Why there is no answer, and what that says of the server.
+type Failure = (StoreError, Option<Trouble>);
 
 impl RedisClient {
     pub(super) fn new(target: Target, prefix: &str, settings: Settings) -> Arc<Self> {
@@ -79,44 +75,30 @@ impl RedisClient {
         lock(&self.breaker)
     }
 
-    /// Runs a script once, within the time limit.
-    pub(super) async fn call(self: &Arc<Self>, call: &Call) -> Result<Reply, StoreError> {
-        self.call_for(call, None).await
-    }
-
-    /// Like `call`. If the answer does not arrive, what the call may have left behind is owed to the server.
-    pub(super) async fn call_for(
+    /// Runs a script once, within the time limit, and has its answer read: one that can't be read is a failure of the
+    /// store.
+    pub(super) async fn call<T>(
         self: &Arc<Self>,
         call: &Call,
-        left: Option<PendingRelease>,
-    ) -> Result<Reply, StoreError> {
+        read: impl FnOnce(&Reply) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
         let Some(answers) = self.breaker().admits(call.upkeep) else {
             self.wake_keeper();
             return Err(StoreError::BreakerOpen);
         };
         let after = self.settings.timeout;
-        let result = match tokio::time::timeout(after, self.exchange(call, left)).await {
-            Ok(result) => result,
-            Err(_) => Err(Failure::Asking(StoreError::TimedOut { after })),
-        };
+        let result = tokio::time::timeout(after, self.exchange(call, read)).await;
+        let result = result.unwrap_or_else(|_| Err(of_server(StoreError::TimedOut { after })));
         self.judge(call.upkeep, answers, &result);
-        if let Ok(reply) = &result
-            && let Err(StoreError::Restarted { retry_after }) = reply.word()
-        {
-            self.breaker().is_quiet(Instant::now() + retry_after);
-        }
-        result.map_err(|(Failure::Connecting(error) | Failure::Asking(error))| error)
+        result.map_err(|(error, _)| error)
     }
 
     /// Tells the breaker how a call ended.
     fn judge<T>(self: &Arc<Self>, upkeep: bool, answers: u64, result: &Result<T, Failure>) {
-        let trouble = match result {
-            Ok(_) => None,
-            // A server that can't be reached is as good as not there, whatever it says.
-            Err(Failure::Connecting(_)) => Some(Trouble::Everything),
-            Err(Failure::Asking(error)) => error.trouble(),
-        };
-        let opened = match trouble {
+        if let Err((StoreError::Restarted { retry_after }, _)) = result {
+            self.breaker().is_quiet(Instant::now() + *retry_after);
+        }
+        let opened = match result.as_ref().err().and_then(|(_, trouble)| *trouble) {
             // The server answered, if not with what was hoped for.
             None => {
                 self.breaker().served(upkeep);
@@ -137,9 +119,15 @@ impl RedisClient {
         }
     }
 
-    async fn exchange(self: &Arc<Self>, call: &Call, left: Option<PendingRelease>) -> Result<Reply, Failure> {
-        let (mut connection, number) = self.connection().await.map_err(Failure::Connecting)?;
-        let owed = Owed { client: self, debt: left };
+    async fn exchange<T>(
+        self: &Arc<Self>,
+        call: &Call,
+        read: impl FnOnce(&Reply) -> Result<T, StoreError>,
+    ) -> Result<T, Failure> {
+        // A server that can't be reached is as good as not there, whatever it says.
+        let connected = self.connection().await;
+        let (mut connection, number) = connected.map_err(|error| (error, Some(Trouble::Everything)))?;
+        let owed = Owed { client: self, debt: call.left.clone() };
         let mut answer = connection.send(&call.by_name(connection.run())).await;
         if answer.as_ref().is_err_and(connection::is_unknown_script) {
             // This is the one error after which it is certain that nothing was done.
@@ -149,13 +137,21 @@ impl RedisClient {
         {
             answer = connection.follow(call, answer).await;
         }
-        let answer = answer.map_err(|error| connection::meaning(&error)).and_then(Reply::read);
+        let answer = match answer {
+            Ok(value) => Reply::read(value).and_then(|reply| read(&reply)).map_err(|error| {
+                // A server whose answers can't be read grants nothing, even if it seems to take leases back.
+                let trouble = error.trouble().map(|_| Trouble::Decisions);
+                (error, trouble)
+            }),
+            Err(error) => Err(of_server(connection::meaning(&error))),
+        };
         // Keys of a cluster that are on their way say nothing of the connection.
-        if answer.as_ref().is_err_and(|error| error.trouble() == Some(Trouble::Everything)) {
+        if answer.as_ref().is_err_and(|(error, _)| error.trouble() == Some(Trouble::Everything)) {
             self.hang_up(Some(number));
             self.wake_keeper();
         }
-        owed.unless_clear(answer).map_err(Failure::Asking)
+        owed.unless_clear(&answer);
+        answer
     }
 
     /// Returns the connection and its number. The connection task makes it, so that a caller that gives up doesn't stop
@@ -221,6 +217,12 @@ impl RedisClient {
     }
 }
 
+/// Takes an error for what the server is like.
+fn of_server(error: StoreError) -> Failure {
+    let trouble = error.trouble();
+    (error, trouble)
+}
+
 /// What a call may leave behind in the store without the client knowing: its answer was lost, came too late, or the
 /// caller is gone. Dropped before the answer is clear, it is given back.
 struct Owed<'a> {
@@ -230,11 +232,10 @@ struct Owed<'a> {
 
 impl Owed<'_> {
     /// Ends the debt if the answer says what happened.
-    fn unless_clear<T>(mut self, answer: Result<T, StoreError>) -> Result<T, StoreError> {
-        if !answer.as_ref().is_err_and(StoreError::is_ambiguous) {
+    fn unless_clear<T>(mut self, answer: &Result<T, Failure>) {
+        if !answer.as_ref().is_err_and(|(error, _)| error.is_ambiguous()) {
             self.debt = None;
         }
-        answer
     }
 }
 
