@@ -4,10 +4,10 @@ use std::{num::NonZeroU32, time::Duration};
 
 use tower_admission::store::{
     AdmissionLock, AfterRestart, AllotmentRequest, Claim, Claims, Health, Leases, LockCaller, LockRetry,
-    OnStoreFailure, RateMode, RedisStore, StoreError, Token,
+    OnStoreFailure, RateMode, RedisStore, Store, StoreError, Token,
 };
 
-use super::support::{cap, claims, eventually, keys, ms, number, rate, server::Server, shared};
+use super::support::{cap, claims, eventually, keys, ms, number, rate, request, server::Server, shared};
 
 pub(crate) async fn cluster() -> Server {
     cluster_with(&[]).await
@@ -81,7 +81,7 @@ async fn after_an_empty_restart_a_node_is_quiet() {
     let builder = RedisStore::cluster([url.as_str()], keys()).timeout(Duration::from_secs(5));
     let store = shared(builder.after_restart(AfterRestart::Quiet(Duration::from_secs(3_600))).build().unwrap());
     let one = claims([cap("x", 1)]);
-    let request = super::support::request(&one, ms(300));
+    let request = request(&one, ms(300));
     let Err(StoreError::Restarted { retry_after }) = store.acquire(&request).await else { panic!("it grants") };
     assert!(retry_after > Duration::from_secs(3_000), "{retry_after:?}");
     // A lease that it doesn't know is taken down again, and keeps its place.
@@ -120,10 +120,21 @@ pub(crate) async fn id(server: &Server) -> String {
     text(server, &["CLUSTER", "MYID"]).await
 }
 
+async fn slot_of(key: &str, server: &Server) -> String {
+    let slot: u16 = redis::from_redis_value(server.ask(&["CLUSTER", "KEYSLOT", key]).await.unwrap()).unwrap();
+    slot.to_string()
+}
+
+/// Gives a slot that holds nothing, or nothing any more, to one of two nodes.
+async fn give(slot: &str, from: &Server, to: &Server) {
+    for server in [to, from] {
+        server.ask(&["CLUSTER", "SETSLOT", slot, "NODE", &id(to).await]).await.unwrap();
+    }
+}
+
 /// Begins to move the slot of `key`, and returns its number.
 async fn begin_to_move(key: &str, from: &Server, to: &Server) -> String {
-    let slot: u16 = redis::from_redis_value(from.ask(&["CLUSTER", "KEYSLOT", key]).await.unwrap()).unwrap();
-    let slot = slot.to_string();
+    let slot = slot_of(key, from).await;
     to.ask(&["CLUSTER", "SETSLOT", &slot, "IMPORTING", &id(from).await]).await.unwrap();
     from.ask(&["CLUSTER", "SETSLOT", &slot, "MIGRATING", &id(to).await]).await.unwrap();
     slot
@@ -153,9 +164,7 @@ async fn while_a_slot_moves_its_namespace_is_served_where_its_keys_are() {
         assert!(here(&old).await.is_err(), "two are held, which have moved as well");
         drop(also);
         eventually("what was released there is free", async || here(&old).await.is_ok()).await;
-        for server in [&second, &first] {
-            server.ask(&["CLUSTER", "SETSLOT", &slot, "NODE", &id(&second).await]).await.unwrap();
-        }
+        give(&slot, &first, &second).await;
         drop(of_new);
         eventually("it is served by the other node", async || here(&new).await.is_ok()).await;
         assert!(!held.is_lost(), "it was renewed all the time");
@@ -204,4 +213,28 @@ async fn what_an_idle_process_holds_is_had_at_once_by_another_that_waits() {
         got.push(other.wait(&ten).await.unwrap());
     }
     assert!(began.elapsed() < ms(700), "{:?}", began.elapsed());
+}
+
+/// The other node serves all the while: a probe of it tells nothing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_breaker_closes_once_the_node_works_that_opened_it() {
+    let first = cluster().await;
+    let second = second_node(&first).await;
+    let there = claims([cap("x", 1_000)]);
+    let slot = slot_of(there.as_slice()[0].key().as_str(), &first).await;
+    give(&slot, &first, &second).await;
+    let store = store(&first);
+    let asks = async || store.acquire(&request(&there, ms(60_000))).await;
+    eventually("the second node serves it", async || asks().await.is_ok()).await;
+    second.ask(&["CONFIG", "SET", "maxmemory", "1"]).await.unwrap();
+    let is_down = || matches!(store.health(), Health::Down { .. });
+    eventually("the breaker opens", async || asks().await.is_err() && is_down()).await;
+    let opened = tokio::time::Instant::now();
+    while opened.elapsed() < ms(3_000) {
+        assert!(is_down(), "{:?} after {:?}", store.health(), opened.elapsed());
+        tokio::time::sleep(ms(5)).await;
+    }
+    assert!(first.ask(&["SET", "test:probe", "1"]).await.is_ok(), "control: where a single server is probed");
+    second.ask(&["CONFIG", "SET", "maxmemory", "0"]).await.unwrap();
+    eventually("it closes", async || asks().await.is_ok() && store.health() == Health::Up).await;
 }

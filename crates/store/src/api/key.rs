@@ -7,6 +7,7 @@
 //! PREFIX:{PREFIX:admission:ORG}:queue    the waiters; in the slot of the lock
 //! PREFIX:{PREFIX:admission:ORG}:asked    when they asked last; in the slot of the lock
 //! PREFIX:mark, PREFIX:probe              whether data was lost, and whether the server takes writes
+//! PREFIX:{…}:probe                       whether the node of a cluster takes writes; in the slot of a cap, rate or lock
 //! ```
 //!
 //! All keys of a namespace carry the same hash tag, so one script may decide over any of them in a Redis Cluster. Nothing but names goes

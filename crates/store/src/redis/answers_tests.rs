@@ -9,6 +9,7 @@ use super::{
     breaker::{Breaker, FAILURES, Trouble},
     debts::{Debts, Due},
     reply::{Reply, unexpected},
+    script::{self, Call},
 };
 use crate::{AllotmentRequest, Health, Key, Keys, Locked, PendingRelease, StoreError, Token};
 
@@ -94,6 +95,19 @@ async fn a_breaker_counts_failures_and_refusals_in_a_row_alone() {
     assert_eq!((breaker.health(now), breaker.admits(false)), (Health::Up, Some(FAILURES as u64 + 3)));
     assert!(!breaker.failed(now, 1), "a request from before, while others were answered since");
     assert_eq!(breaker.health(now), Health::Up);
+}
+
+#[test]
+fn a_probe_is_beside_what_was_asked_for() {
+    let keys = Keys::new("a:b").unwrap();
+    for (key, probe) in [
+        (keys.cap("acme", "label", "x"), "a:b:{acme}:probe"),
+        (keys.rate("", "group", "{y}"), "a:b:{default}:probe"),
+        (keys.admission("{acme}"), "a:b:{a:b:admission:%7Bacme%7D}:probe"),
+    ] {
+        let call = Call::new(&script::RELEASE).key(key.as_str()).key("a:b:{other}:cap:label:x");
+        assert_eq!(call.beside("a:b", "probe"), probe);
+    }
 }
 
 fn allotment(sequence: u64) -> PendingRelease {

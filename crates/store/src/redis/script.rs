@@ -37,6 +37,11 @@ impl Script {
     }
 }
 
+/// Writes one key, as decisions do. A replica or a full server answers a `PING`, too, and what stands before a server may
+/// answer anything.
+pub(super) static PROBE: LazyLock<Script> =
+    LazyLock::new(|| Script::new("redis.call('SET', KEYS[1], 1, 'PX', 1000) return {1, 'served'}"));
+
 /// One run of a script.
 #[derive(Debug)]
 pub(super) struct Call {
@@ -56,6 +61,13 @@ impl Call {
     pub(super) fn key(mut self, key: impl Into<String>) -> Self {
         self.keys.push(key.into());
         self
+    }
+
+    /// Returns the name of another key in the slot of the first one, whose hash tag may be all of it.
+    pub(super) fn beside(&self, prefix: &str, name: &str) -> String {
+        let first = self.keys.first().map_or("", String::as_str);
+        let tag = first.split(['{', '}']).nth(1).unwrap_or(first);
+        format!("{prefix}:{{{tag}}}:{name}")
     }
 
     pub(super) fn arg(mut self, arg: impl fmt::Display) -> Self {

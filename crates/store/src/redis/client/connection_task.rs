@@ -14,7 +14,15 @@ use tokio::{
 };
 
 use super::{
-    super::{RedisStore, batches::AT_ONCE, breaker::Trouble, connection, debts::Due, reply::Reply},
+    super::{
+        RedisStore,
+        batches::AT_ONCE,
+        breaker::Trouble,
+        connection,
+        debts::Due,
+        reply::{Reply, unexpected},
+        script::{self, Call},
+    },
     RedisClient,
 };
 use crate::{
@@ -139,20 +147,18 @@ async fn connect(client: &Arc<RedisClient>) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Probes whether the server does what decisions need: a script that writes. A replica or a full server answers a `PING`,
-/// too, and what stands before a server may answer anything.
+/// Probes whether the server does what decisions need: a script that writes.
 async fn probe(client: &Arc<RedisClient>) -> Result<(), StoreError> {
-    const PROBE: &str = "redis.call('SET', KEYS[1], 1, 'PX', 1000) return {1, 'served'}";
     if client.wire.borrow().connection.is_none() {
         // A server that can't be reached is not there, whatever it says.
         connect(client).await.map_err(|_| StoreError::Unavailable)?;
     }
-    let Some(mut connection) = client.wire.borrow().connection.clone() else { return Err(StoreError::Unavailable) };
-    let mut script = redis::cmd("EVAL");
-    script.arg(PROBE).arg(1).arg(format!("{}:probe", client.prefix));
-    let answer = timeout(client.settings.timeout, connection.send(&script)).await;
-    let answer = answer.map_err(|_| StoreError::Unavailable)?.map_err(|error| connection::meaning(&error))?;
-    if Reply::read(answer)?.word()? == b"served" { Ok(()) } else { Err(StoreError::Unavailable) }
+    let call = Call::new(&script::PROBE).key(client.probed());
+    let served = |reply: &Reply| if reply.word()? == b"served" { Ok(()) } else { Err(unexpected()) };
+    match timeout(client.settings.timeout, client.exchange(&call, served)).await {
+        Ok(answer) => answer.map_err(|(error, _)| error),
+        Err(_) => Err(StoreError::Unavailable),
+    }
 }
 
 /// The debts that are being paid. Unpaid ones are put off when this is dropped, also with the connection task.

@@ -35,6 +35,8 @@ pub(super) struct RedisClient {
     pub(super) channel: Arc<str>,
     pub(super) settings: Settings,
     breaker: Mutex<Breaker>,
+    /// What a probe writes: in a cluster on the node that the call was for which opened the breaker.
+    probed: Mutex<String>,
     /// The connection, and the number of tries to make it: a waiting caller learns of either.
     pub(super) wire: watch::Sender<Wire>,
     pub(super) notices: broadcast::Sender<Notice>,
@@ -63,6 +65,7 @@ impl RedisClient {
             channel: format!("{prefix}:notices").into(),
             settings,
             breaker: Mutex::new(Breaker::new()),
+            probed: Mutex::new(format!("{prefix}:probe")),
             wire: watch::Sender::default(),
             notices: broadcast::Sender::new(NOTICES),
             debts: Mutex::default(),
@@ -89,37 +92,47 @@ impl RedisClient {
         let after = self.settings.timeout;
         let result = tokio::time::timeout(after, self.exchange(call, read)).await;
         let result = result.unwrap_or_else(|_| Err(of_server(StoreError::TimedOut { after })));
-        self.judge(call.upkeep, answers, &result);
+        self.judge(call, answers, &result);
         result.map_err(|(error, _)| error)
     }
 
     /// Tells the breaker how a call ended.
-    fn judge<T>(self: &Arc<Self>, upkeep: bool, answers: u64, result: &Result<T, Failure>) {
+    fn judge<T>(self: &Arc<Self>, call: &Call, answers: u64, result: &Result<T, Failure>) {
+        let (now, mut breaker) = (Instant::now(), self.breaker());
         if let Err((StoreError::Restarted { retry_after }, _)) = result {
-            self.breaker().is_quiet(Instant::now() + *retry_after);
+            breaker.is_quiet(now + *retry_after);
         }
-        let opened = match result.as_ref().err().and_then(|(_, trouble)| *trouble) {
+        let trouble = result.as_ref().err().and_then(|(_, trouble)| *trouble);
+        let opened = match trouble {
             // The server answered, if not with what was hoped for.
             None => {
-                self.breaker().served(upkeep);
+                breaker.served(call.upkeep);
                 false
             }
-            Some(Trouble::Everything) => {
-                let opened = self.breaker().failed(Instant::now(), answers);
-                if opened {
-                    // A connection on which nothing comes may be dead without knowing.
-                    self.hang_up(None);
-                }
-                opened
-            }
-            Some(trouble) => self.breaker().refused(Instant::now(), trouble == Trouble::Decisions),
+            Some(Trouble::Everything) => breaker.failed(now, answers),
+            Some(trouble) => breaker.refused(now, trouble == Trouble::Decisions),
         };
-        if opened {
-            self.wake_keeper();
+        if !opened {
+            return;
         }
+        if self.target.is_cluster() {
+            *lock(&self.probed) = call.beside(&self.prefix, "probe");
+        }
+        drop(breaker);
+        if trouble == Some(Trouble::Everything) {
+            // A connection on which nothing comes may be dead without knowing.
+            self.hang_up(None);
+        }
+        self.wake_keeper();
     }
 
-    async fn exchange<T>(
+    /// Returns the key that a probe writes.
+    pub(super) fn probed(&self) -> String {
+        lock(&self.probed).clone()
+    }
+
+    /// Sends a call, whatever the breaker says.
+    pub(super) async fn exchange<T>(
         self: &Arc<Self>,
         call: &Call,
         read: impl FnOnce(&Reply) -> Result<T, StoreError>,
