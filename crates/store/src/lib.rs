@@ -139,6 +139,16 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     }
 }
 
+/// Gives something back, and waits for that.
+#[cfg(any(feature = "redis", feature = "rows"))]
+async fn give_back(store: &dyn Store, debt: &PendingRelease) -> Result<(), StoreError> {
+    match debt {
+        PendingRelease::Lease(lease) => store.release(std::slice::from_ref(lease)).await.map(drop),
+        PendingRelease::Allotment(request) => store.reserve(request).await.map(drop),
+        PendingRelease::Lock(lock) => store.unlock(lock).await.map(drop),
+    }
+}
+
 /// The answer of a store that can't do this at all.
 fn lacks<T: Send + 'static>(what: &'static str) -> StoreFuture<'static, T> {
     Box::pin(async move { Err(StoreError::Configuration(format!("it has no {what}"))) })

@@ -10,10 +10,10 @@ const BATCH: usize = 128;
 pub(super) const AT_ONCE: usize = 64;
 const LARGE_AT_ONCE: usize = 8;
 
-/// A lease, and its index among all.
+/// A lease, and its number among all that its caller has.
 pub(super) type Numbered<'a> = (usize, &'a Lease);
 
-/// The indices of leases, and what was answered for them.
+/// The numbers of leases, and what was answered for them.
 type Answered<T> = (Vec<usize>, Result<T, StoreError>);
 
 /// What a script does for all leases of a batch.
@@ -23,7 +23,7 @@ type Ask<T> = for<'a> fn(&'a RedisStore, &'a [Numbered<'a>]) -> StoreFuture<'a, 
 #[derive(Debug, Default)]
 pub(super) struct Paid {
     pub(super) released: Released,
-    /// Indices of the leases that could not be given back, with the error of each.
+    /// Numbers of the leases that could not be given back, with the error of each.
     pub(super) unpaid: Vec<(usize, StoreError)>,
 }
 
@@ -31,7 +31,8 @@ impl RedisStore {
     pub(super) async fn renew_each(&self, leases: &[Lease]) -> Result<Renewed, StoreError> {
         let mut renewed = Renewed::default();
         let (mut asked, mut failed) = (leases.is_empty(), None);
-        let answers = self.in_batches(leases, |store, batch| Box::pin(store.try_renew(batch))).await;
+        let numbered = leases.iter().enumerate().collect();
+        let answers = self.in_batches(numbered, |store, batch| Box::pin(store.try_renew(batch))).await;
         for (part, answer) in answers {
             match answer {
                 Ok((lost, at)) => {
@@ -53,7 +54,8 @@ impl RedisStore {
         Ok(renewed)
     }
 
-    pub(super) async fn release_each(&self, leases: &[Lease]) -> Paid {
+    /// Gives leases back. Those that could not be given back are told by their numbers.
+    pub(super) async fn release_each(&self, leases: Vec<Numbered<'_>>) -> Paid {
         let mut paid = Paid::default();
         for (part, answer) in self.in_batches(leases, |store, batch| Box::pin(store.try_release(batch))).await {
             match answer {
@@ -68,7 +70,7 @@ impl RedisStore {
     }
 
     /// Asks for all leases in batches, side by side.
-    async fn in_batches<T>(&self, leases: &[Lease], ask: Ask<T>) -> Vec<Answered<T>> {
+    async fn in_batches<T>(&self, leases: Vec<Numbered<'_>>, ask: Ask<T>) -> Vec<Answered<T>> {
         let cluster = self.0.target.is_cluster();
         let most = if cluster { AT_ONCE } else { LARGE_AT_ONCE };
         let batches = batches(leases, cluster);
@@ -119,8 +121,8 @@ fn tag(lease: &Lease) -> Option<&str> {
 
 /// Returns batches of leases for one script each: not too many, and of one namespace in a cluster. Leases without caps
 /// hold nothing.
-fn batches(leases: &[Lease], cluster: bool) -> Vec<Vec<Numbered<'_>>> {
-    let mut all: Vec<_> = leases.iter().enumerate().filter(|(_, lease)| !lease.caps.is_empty()).collect();
+fn batches(mut all: Vec<Numbered<'_>>, cluster: bool) -> Vec<Vec<Numbered<'_>>> {
+    all.retain(|(_, lease)| !lease.caps.is_empty());
     if !cluster {
         return all.chunks(BATCH).map(<[_]>::to_vec).collect();
     }

@@ -16,7 +16,8 @@ fn lease(caps: &[(&str, &str)]) -> Lease {
 }
 
 fn indices(leases: &[Lease], cluster: bool) -> Vec<Vec<usize>> {
-    batches(leases, cluster).iter().map(|batch| batch.iter().map(|(index, _)| *index).collect()).collect()
+    let numbered = leases.iter().enumerate().collect();
+    batches(numbered, cluster).iter().map(|batch| batch.iter().map(|(index, _)| *index).collect()).collect()
 }
 
 /// A node of a cluster refuses a script whose keys are of several slots.

@@ -73,34 +73,76 @@ impl RedisStore {
         if quiet.is_zero() { 0 } else { quiet.max(expiry).as_micros() }
     }
 
-    async fn try_acquire(&self, request: &Request) -> Result<Acquired, StoreError> {
-        let claims = request.claims.as_slice();
-        let cap = claims.iter().find(|claim| claim.is_cap());
-        // In a cluster, a request without a cap can't exceed anything that was forgotten.
-        let quiet = if cap.is_none() && self.0.target.is_cluster() { 0 } else { self.quiet(request.expiry) };
-        let mut call = Call::new(&script::ACQUIRE)
-            .leaving(PendingRelease::Lease(Lease::of(request, Duration::ZERO)))
-            .key(self.mark(cap.or_else(|| claims.first()).map(Claim::key)))
-            .arg(request.token.hex())
-            .arg(request.expiry.as_micros())
-            .arg(quiet)
-            .arg(u8::from(request.waits))
-            .arg(&self.0.channel);
-        for claim in claims {
-            call = match claim.rule {
-                Rule::Cap { bound } => call.key(claim.key.as_str()).arg("cap").arg(bound),
-                Rule::Rate { .. } => rate(call, claim)?,
-            };
-        }
-        let read = |reply: &Reply| match (reply.word()?, reply.at()?) {
-            (b"granted", at) => Ok(Acquired::Granted(Lease::of(request, at))),
-            (b"full", at) => Ok(Acquired::Full(Full { claim: reply.number(2)?, retry_after: reply.micros(3)?, at })),
-            _ => Err(unexpected()),
-        };
-        self.0.call(&call, read).await
+    fn ask<'a, T: 'a>(
+        &'a self,
+        call: Call,
+        read: impl FnOnce(&Reply) -> Result<T, StoreError> + Send + 'a,
+    ) -> StoreFuture<'a, T> {
+        Box::pin(async move { self.0.call(&call, read).await })
     }
 
-    async fn try_hold(&self, request: &AllotmentRequest) -> Result<Allotment, StoreError> {
+    /// Adds the mark to a call for a lock. The keys of a lock have no tag of a namespace, so in a cluster the mark is
+    /// elsewhere.
+    fn lock_mark(&self, call: Call) -> Call {
+        if self.0.target.is_cluster() { call } else { call.key(self.mark(None)) }
+    }
+
+    /// Adds the keys of a lock. They begin with the prefix, as all keys do. The braces make the whole name of the lock
+    /// the hash tag, so that all three are in the same slot as the lock.
+    fn lock_keys(&self, call: Call, key: &Key) -> Call {
+        let (prefix, key) = (&self.0.prefix, key.as_str());
+        call.key(key).key(format!("{prefix}:{{{key}}}:queue")).key(format!("{prefix}:{{{key}}}:asked"))
+    }
+}
+
+fn is_held(reply: &Reply) -> Result<bool, StoreError> {
+    Ok(reply.number::<u8>(1)? == 1)
+}
+
+impl Store for RedisStore {
+    fn acquire<'a>(&'a self, request: &'a Request) -> StoreFuture<'a, Acquired> {
+        Box::pin(async move {
+            let claims = request.claims.as_slice();
+            let cap = claims.iter().find(|claim| claim.is_cap());
+            // In a cluster, a request without a cap can't exceed anything that was forgotten.
+            let quiet = if cap.is_none() && self.0.target.is_cluster() { 0 } else { self.quiet(request.expiry) };
+            let mut call = Call::new(&script::ACQUIRE)
+                .leaving(PendingRelease::Lease(Lease::of(request, Duration::ZERO)))
+                .key(self.mark(cap.or_else(|| claims.first()).map(Claim::key)))
+                .arg(request.token.hex())
+                .arg(request.expiry.as_micros())
+                .arg(quiet)
+                .arg(u8::from(request.waits))
+                .arg(&self.0.channel);
+            for claim in claims {
+                call = match claim.rule {
+                    Rule::Cap { bound } => call.key(claim.key.as_str()).arg("cap").arg(bound),
+                    Rule::Rate { .. } => rate(call, claim)?,
+                };
+            }
+            let read = |reply: &Reply| match (reply.word()?, reply.at()?) {
+                (b"granted", at) => Ok(Acquired::Granted(Lease::of(request, at))),
+                (b"full", at) => {
+                    Ok(Acquired::Full(Full { claim: reply.number(2)?, retry_after: reply.micros(3)?, at }))
+                }
+                _ => Err(unexpected()),
+            };
+            self.0.call(&call, read).await
+        })
+    }
+
+    fn renew<'a>(&'a self, leases: &'a [Lease]) -> StoreFuture<'a, Renewed> {
+        Box::pin(self.renew_each(leases))
+    }
+
+    fn release<'a>(&'a self, leases: &'a [Lease]) -> StoreFuture<'a, Released> {
+        Box::pin(async move {
+            let mut paid = self.release_each(leases.iter().enumerate().collect()).await;
+            paid.unpaid.pop().map_or(Ok(paid.released), |(_, error)| Err(error))
+        })
+    }
+
+    fn reserve<'a>(&'a self, request: &'a AllotmentRequest) -> StoreFuture<'a, Allotment> {
         let call = Call::new(&script::HOLD)
             .upkeep(request.want <= request.had)
             .key(self.mark(Some(&request.key)))
@@ -116,7 +158,7 @@ impl RedisStore {
             .arg(request.had)
             .arg(request.sequence)
             .arg(request.need);
-        let read = |reply: &Reply| match reply.word()? {
+        self.ask(call, |reply| match reply.word()? {
             b"block" => Ok(Allotment {
                 units: reply.number(2)?,
                 wanted: reply.number::<u8>(3)? == 1,
@@ -125,68 +167,7 @@ impl RedisStore {
                 at: reply.at()?,
             }),
             _ => Err(unexpected()),
-        };
-        self.0.call(&call, read).await
-    }
-
-    async fn try_lock(&self, request: &LockRequest) -> Result<LockAnswer, StoreError> {
-        let lock = &request.lock;
-        let call = self.lock_mark(self.lock_keys(Call::new(&script::LOCK), &lock.key));
-        let call = call
-            .leaving(PendingRelease::Lock(lock.clone()))
-            .arg(lock.token.hex())
-            .arg(lock.expiry.as_micros())
-            .arg(self.quiet(lock.expiry))
-            .arg(u8::from(request.queue))
-            .arg(u8::from(request.waits));
-        let read = |reply: &Reply| match reply.word()? {
-            b"taken" => Ok(LockAnswer::Taken),
-            b"busy" => Ok(LockAnswer::Busy { ahead: reply.number(2)? }),
-            _ => Err(unexpected()),
-        };
-        self.0.call(&call, read).await
-    }
-
-    /// Adds the mark to a call for a lock. The keys of a lock have no tag of a namespace, so in a cluster the mark is
-    /// elsewhere.
-    fn lock_mark(&self, call: Call) -> Call {
-        if self.0.target.is_cluster() { call } else { call.key(self.mark(None)) }
-    }
-
-    /// Adds the keys of a lock. They begin with the prefix, as all keys do. The braces make the whole name of the lock
-    /// the hash tag, so that all three are in the same slot as the lock.
-    fn lock_keys(&self, call: Call, key: &Key) -> Call {
-        let (prefix, key) = (&self.0.prefix, key.as_str());
-        call.key(key).key(format!("{prefix}:{{{key}}}:queue")).key(format!("{prefix}:{{{key}}}:asked"))
-    }
-
-    async fn is_held(&self, call: Call) -> Result<bool, StoreError> {
-        self.0.call(&call, |reply| Ok(reply.number::<u8>(1)? == 1)).await
-    }
-
-    fn unlocking(&self, lock: &Locked) -> Call {
-        self.lock_keys(Call::new(&script::UNLOCK).upkeep(true), &lock.key).arg(lock.token.hex()).arg(&self.0.channel)
-    }
-}
-
-impl Store for RedisStore {
-    fn acquire<'a>(&'a self, request: &'a Request) -> StoreFuture<'a, Acquired> {
-        Box::pin(self.try_acquire(request))
-    }
-
-    fn renew<'a>(&'a self, leases: &'a [Lease]) -> StoreFuture<'a, Renewed> {
-        Box::pin(self.renew_each(leases))
-    }
-
-    fn release<'a>(&'a self, leases: &'a [Lease]) -> StoreFuture<'a, Released> {
-        Box::pin(async move {
-            let mut paid = self.release_each(leases).await;
-            paid.unpaid.pop().map_or(Ok(paid.released), |(_, error)| Err(error))
         })
-    }
-
-    fn reserve<'a>(&'a self, request: &'a AllotmentRequest) -> StoreFuture<'a, Allotment> {
-        Box::pin(self.try_hold(request))
     }
 
     fn draw<'a>(&'a self, claim: &'a Claim, most: u32) -> StoreFuture<'a, DrawOutcome> {
@@ -202,16 +183,30 @@ impl Store for RedisStore {
     }
 
     fn lock<'a>(&'a self, request: &'a LockRequest) -> StoreFuture<'a, LockAnswer> {
-        Box::pin(self.try_lock(request))
+        let lock = &request.lock;
+        let call = self
+            .lock_mark(self.lock_keys(Call::new(&script::LOCK), &lock.key))
+            .leaving(PendingRelease::Lock(lock.clone()))
+            .arg(lock.token.hex())
+            .arg(lock.expiry.as_micros())
+            .arg(self.quiet(lock.expiry))
+            .arg(u8::from(request.queue))
+            .arg(u8::from(request.waits));
+        self.ask(call, |reply| match reply.word()? {
+            b"taken" => Ok(LockAnswer::Taken),
+            b"busy" => Ok(LockAnswer::Busy { ahead: reply.number(2)? }),
+            _ => Err(unexpected()),
+        })
     }
 
     fn extend<'a>(&'a self, lock: &'a Locked) -> StoreFuture<'a, bool> {
         let call = self.lock_mark(Call::new(&script::EXTEND).upkeep(true).key(lock.key.as_str()));
-        Box::pin(self.is_held(call.arg(lock.token.hex()).arg(lock.expiry.as_micros()).arg(self.quiet(lock.expiry))))
+        self.ask(call.arg(lock.token.hex()).arg(lock.expiry.as_micros()).arg(self.quiet(lock.expiry)), is_held)
     }
 
     fn unlock<'a>(&'a self, lock: &'a Locked) -> StoreFuture<'a, bool> {
-        Box::pin(self.is_held(self.unlocking(lock)))
+        let call = self.lock_keys(Call::new(&script::UNLOCK).upkeep(true), &lock.key);
+        self.ask(call.arg(lock.token.hex()).arg(&self.0.channel), is_held)
     }
 
     fn release_later(&self, debt: PendingRelease) {

@@ -17,7 +17,7 @@ use tokio::{sync::broadcast, time::timeout};
 
 use super::{
     Acquired, Allotment, AllotmentRequest, Claim, DrawOutcome, Health, Key, Lease, LockAnswer, LockRequest, Locked,
-    Notice, Notices, PendingRelease, Released, Renewed, Request, Store, StoreError, StoreFuture, StoreTime,
+    Notice, Notices, PendingRelease, Released, Renewed, Request, Store, StoreError, StoreFuture, StoreTime, give_back,
     memory::{NOTICES, State, micros},
 };
 
@@ -111,15 +111,6 @@ impl RowStore {
         }
         Ok(made)
     }
-
-    async fn give_back(&self, debt: PendingRelease) {
-        // What can't be given back expires.
-        let _ = match debt {
-            PendingRelease::Lease(lease) => self.release(&[lease]).await.map(drop),
-            PendingRelease::Allotment(request) => self.reserve(&request).await.map(drop),
-            PendingRelease::Lock(lock) => self.unlock(&lock).await.map(drop),
-        };
-    }
 }
 
 /// Returns the keys of all caps of these leases, in order, none of them twice.
@@ -189,10 +180,10 @@ impl Store for RowStore {
     }
 
     fn release_later(&self, debt: PendingRelease) {
-        // Without a runtime, what is owed expires.
+        // What can't be given back expires, and without a runtime all of it.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             let this = self.clone();
-            runtime.spawn(async move { this.give_back(debt).await });
+            runtime.spawn(async move { give_back(&this, &debt).await });
         }
     }
 

@@ -1,6 +1,7 @@
 //! The one task behind a store: makes the connection, probes a server that failed, pays debts.
 
 use std::{
+    collections::HashSet,
     future::{Future, poll_fn},
     pin::pin,
     sync::{Arc, Weak},
@@ -26,8 +27,9 @@ use super::{
     RedisClient,
 };
 use crate::{
-    Lease, Notice, PendingRelease, Store, StoreError,
+    Notice, PendingRelease, StoreError,
     backoff::{Backoff, Seeds},
+    give_back,
     side_by_side::side_by_side,
 };
 
@@ -192,34 +194,20 @@ async fn pay_some(client: &Arc<RedisClient>) -> bool {
         return false;
     }
     let mut bill = Bill { client, due };
-    let due = &bill.due;
     let store = &RedisStore(Arc::clone(client));
     // Leases, however many, are paid in few round trips.
-    let of_lease = |(index, due): (usize, &Due)| match &due.debt {
-        PendingRelease::Lease(lease) => Some((index, lease.clone())),
-        PendingRelease::Allotment(_) | PendingRelease::Lock(_) => None,
-    };
-    let (numbers, leases): (Vec<usize>, Vec<Lease>) = due.iter().enumerate().filter_map(of_lease).unzip();
-    let mut unpaid = vec![false; due.len()];
-    for (index, error) in store.release_each(&leases).await.unpaid {
-        if let Some(unpaid) = numbers.get(index).and_then(|&index| unpaid.get_mut(index)) {
-            *unpaid = error.is_gone();
+    let (mut leases, mut others) = (Vec::new(), Vec::new());
+    for (index, due) in bill.due.iter().enumerate() {
+        match &due.debt {
+            PendingRelease::Lease(lease) => leases.push((index, lease)),
+            debt => others.push(async move { (index, give_back(store, debt).await) }),
         }
     }
-    let others = (0..due.len()).map(|index| async move {
-        let answer = match due.get(index).map(|due| &due.debt) {
-            Some(PendingRelease::Allotment(request)) => store.reserve(request).await.map(drop),
-            Some(PendingRelease::Lock(lock)) => store.unlock(lock).await.map(drop),
-            Some(PendingRelease::Lease(_)) | None => Ok(()),
-        };
-        answer.is_err_and(|error| error.is_gone()).then_some(index)
-    });
-    for index in side_by_side(AT_ONCE, others).await.into_iter().flatten() {
-        if let Some(unpaid) = unpaid.get_mut(index) {
-            *unpaid = true;
-        }
-    }
-    let mut unpaid = unpaid.into_iter();
-    bill.due.retain(|_| unpaid.next().unwrap_or(false));
+    let mut unpaid = store.release_each(leases).await.unpaid;
+    let paid = side_by_side(AT_ONCE, others).await.into_iter();
+    unpaid.extend(paid.filter_map(|(index, answer)| Some((index, answer.err()?))));
+    let unpaid: HashSet<_> = unpaid.into_iter().filter(|(_, error)| error.is_gone()).map(|(index, _)| index).collect();
+    let mut indices = 0..;
+    bill.due.retain(|_| indices.next().is_some_and(|index| unpaid.contains(&index)));
     true
 }
