@@ -4,7 +4,7 @@
 //! thousand waiters cost the store as much as one.
 
 use std::{
-    collections::HashMap,
+    collections::BTreeMap,
     sync::{
         Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
@@ -15,9 +15,9 @@ use tokio::sync::{Notify, OwnedMutexGuard, watch};
 
 use super::{Key, Notice, StoreError, task::lock};
 
-/// A line for each key that has waiters. A clone is the same.
+/// A line for each key that has waiters, in the order in which they are rung. A clone is the same.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct PollQueues(Arc<Mutex<HashMap<Arc<str>, Arc<PollQueue>>>>);
+pub(crate) struct PollQueues(Arc<Mutex<BTreeMap<Arc<str>, Arc<PollQueue>>>>);
 
 #[derive(Debug, Default)]
 struct PollQueue {
@@ -32,18 +32,16 @@ struct PollQueue {
 impl PollQueues {
     /// Stands in line, until this waiter is the first. Cancel safe: dropping the future leaves the line.
     pub(crate) async fn stand(&self, key: &Key) -> Place {
-        let line = self.join(key);
+        let line = {
+            let mut lines = lock(&self.0);
+            let line = lines.entry(Arc::clone(&key.0)).or_default();
+            line.standing.fetch_add(1, Ordering::Relaxed);
+            Arc::clone(line)
+        };
         let failures = line.failed.subscribe();
-        let mut place = Place { of: self.clone(), key: Arc::clone(key.text()), line, front: None, failures };
+        let mut place = Place { of: self.clone(), key: Arc::clone(&key.0), line, front: None, failures };
         place.front = Some(Arc::clone(&place.line.front).lock_owned().await);
         place
-    }
-
-    fn join(&self, key: &Key) -> Arc<PollQueue> {
-        let mut lines = lock(&self.0);
-        let line = lines.entry(Arc::clone(key.text())).or_default();
-        line.standing.fetch_add(1, Ordering::Relaxed);
-        Arc::clone(line)
     }
 
     /// Returns how many waiters stand in the line for `key`, the first included.
@@ -62,16 +60,9 @@ impl PollQueues {
     pub(crate) fn hear(&self, notice: &Notice) {
         match notice {
             Notice::Freed(key) => self.ring(key),
-            Notice::Missed => self.ring_all(),
+            Notice::Missed => lock(&self.0).values().for_each(|line| line.freed.notify_one()),
             Notice::Wanted(_) => {}
         }
-    }
-
-    /// Tells the first waiter of every line.
-    pub(crate) fn ring_all(&self) {
-        let mut lines: Vec<_> = lock(&self.0).iter().map(|(key, line)| (Arc::clone(key), Arc::clone(line))).collect();
-        lines.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
-        lines.iter().for_each(|(_, line)| line.freed.notify_one());
     }
 }
 

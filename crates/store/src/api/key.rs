@@ -63,8 +63,7 @@ impl Keys {
 
     /// Returns the key of the admission lock of an organisation.
     pub fn admission(&self, organisation: &str) -> Key {
-        let text = format!("{}:admission:{}", self.prefix, self.name(organisation));
-        Key { tag: None, text: text.into() }
+        Key(format!("{}:admission:{}", self.prefix, self.name(organisation)).into())
     }
 
     /// Returns the prefix that all keys begin with, including those that a store makes for itself.
@@ -73,10 +72,8 @@ impl Keys {
     }
 
     fn tagged(&self, namespace: &str, kind: &str, scope: &str, name: &str) -> Key {
-        let namespace = self.name(namespace);
-        let start = self.prefix.len() + 2;
-        let text = format!("{}:{{{namespace}}}:{kind}:{}:{}", self.prefix, self.name(scope), self.name(name));
-        Key { tag: Some((start, start + namespace.len())), text: text.into() }
+        let [namespace, scope, name] = [namespace, scope, name].map(|it| self.name(it));
+        Key(format!("{}:{{{namespace}}}:{kind}:{scope}:{name}", self.prefix).into())
     }
 
     /// Returns a name as it stands in keys; the empty one means the default.
@@ -103,36 +100,23 @@ impl Keys {
 
 /// Where one counter or lock is stored. Shown as it is: it has names and hashes only.
 #[derive(Clone, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub struct Key {
-    text: Arc<str>,
-    tag: Option<(usize, usize)>,
-}
+pub struct Key(pub(crate) Arc<str>);
 
 impl Key {
     /// Returns the whole key.
     pub fn as_str(&self) -> &str {
-        &self.text
-    }
-
-    /// Returns the key that is written like this, whatever its origin.
-    pub(crate) fn named(text: &Arc<str>) -> Self {
-        let tag = text.find('{').and_then(|open| Some((open + 1, open + text[open..].find('}')?)));
-        Self { text: Arc::clone(text), tag }
-    }
-
-    pub(crate) const fn text(&self) -> &Arc<str> {
-        &self.text
+        &self.0
     }
 
     /// Returns what is between the braces: the namespace, for keys that may be decided over together. Locks have none.
     pub fn tag(&self) -> Option<&str> {
-        self.tag.and_then(|(start, end)| self.text.get(start..end))
+        Some(self.0.split_once('{')?.1.split_once('}')?.0)
     }
 }
 
 impl fmt::Debug for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
+        f.write_str(&self.0)
     }
 }
 
@@ -171,9 +155,7 @@ mod tests {
         assert_eq!(key.tag(), Some("acme"));
         assert_eq!(keys().rate("", "group", "a b").as_str(), "adm:{default}:rate:group:a%20b");
         assert_eq!(keys().admission(" acme ").as_str(), "adm:admission:acme");
-        for key in [key, keys().admission("acme")] {
-            assert_eq!(Key::named(key.text()), key);
-        }
+        assert_eq!(keys().admission("acme").tag(), None);
     }
 
     #[test]

@@ -223,7 +223,7 @@ async fn where_notices_were_missed_the_first_of_each_line_looks() {
     let (one, other) = (lines.stand(&keys[0]).await, lines.stand(&keys[1]).await);
     lines.ring(keys[0].as_str());
     assert!(timeout(millis(9), one.freed()).await.is_ok() && timeout(millis(9), other.freed()).await.is_err());
-    lines.ring_all();
+    lines.hear(&crate::Notice::Missed);
     assert!(timeout(millis(9), one.freed()).await.is_ok() && timeout(millis(9), other.freed()).await.is_ok());
     assert!(one.failure().is_none() && other.failure().is_none());
     one.fail(&crate::StoreError::Unavailable);

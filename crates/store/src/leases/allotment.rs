@@ -90,27 +90,22 @@ impl Shares {
 
     /// Returns the claims that can't be met from here.
     pub(crate) fn missing(&self, claims: &[Claim], now: Instant) -> Vec<Missing> {
-        self.lacking(claims, now).collect()
-    }
-
-    fn lacking(&self, claims: &[Claim], now: Instant) -> impl Iterator<Item = Missing> {
-        claims.iter().enumerate().filter_map(move |(claim, of)| {
-            let (there, answers, retry_after) = if of.is_cap() {
-                self.caps.get(&of.key).map_or((false, 0, Duration::ZERO), |share| {
-                    (share.has_room(of, now, self.expiry), share.answers, share.retry_after)
-                })
+        let lacks = |(claim, of): (usize, &Claim)| {
+            let found = if of.is_cap() {
+                let share = self.caps.get(&of.key);
+                share.map(|it| (it.has_room(of, now, self.expiry), it.answers, it.retry_after))
             } else {
-                self.purses.get(&of.key).map_or((false, 0, Duration::ZERO), |purse| {
-                    (purse.units > 0 && now < purse.until, purse.answers, purse.retry_after)
-                })
+                self.purses.get(&of.key).map(|it| (it.units > 0 && now < it.until, it.answers, it.retry_after))
             };
+            let (there, answers, retry_after) = found.unwrap_or_default();
             (!there).then_some(Missing { claim, answers, retry_after })
-        })
+        };
+        claims.iter().enumerate().filter_map(lacks).collect()
     }
 
     /// Takes one unit for each claim, or none.
     pub(crate) fn take(&mut self, claims: &[Claim], now: Instant) -> Result<Vec<Unit>, Missing> {
-        if let Some(missing) = self.lacking(claims, now).next() {
+        if let Some(&missing) = self.missing(claims, now).first() {
             return Err(missing);
         }
         let mut taken = Vec::with_capacity(claims.len());

@@ -167,7 +167,7 @@ impl Inner {
     fn hears(&self, notice: &Notice) -> Option<Key> {
         self.waits.hear(notice);
         let Notice::Wanted(key) = notice else { return None };
-        let key = Key::named(key);
+        let key = Key(Arc::clone(key));
         let is_ours = self.shares().others_want(&key, Instant::now());
         // Not while requests of this process wait for it as well.
         (is_ours && !self.needs(&key)).then_some(key)
