@@ -99,30 +99,21 @@ pub(crate) async fn second_node(first: &Server) -> Server {
     first.ask(&["CLUSTER", "MEET", "127.0.0.1", &port]).await.unwrap();
     let (here, there) = (id(first).await, id(&second).await);
     eventually("they know each other", async || {
-        let known = async |server: &Server, id: &str| text(server, &["CLUSTER", "NODES"]).await.contains(id);
+        let known = async |server: &Server, id: &str| server.read::<String>(&["CLUSTER", "NODES"]).await.contains(id);
         known(first, &there).await
             && known(&second, &here).await
-            && second.ask(&["GET", "x"]).await.is_err_and(|error| moved(&error))
+            && second.ask(&["GET", "x"]).await.is_err_and(|error| error.code() == Some("MOVED"))
     })
     .await;
     second
 }
 
-fn moved(error: &redis::RedisError) -> bool {
-    error.code() == Some("MOVED")
-}
-
-pub(crate) async fn text(server: &Server, words: &[&str]) -> String {
-    redis::from_redis_value(server.ask(words).await.unwrap()).unwrap()
-}
-
 pub(crate) async fn id(server: &Server) -> String {
-    text(server, &["CLUSTER", "MYID"]).await
+    server.read(&["CLUSTER", "MYID"]).await
 }
 
 async fn slot_of(key: &str, server: &Server) -> String {
-    let slot: u16 = redis::from_redis_value(server.ask(&["CLUSTER", "KEYSLOT", key]).await.unwrap()).unwrap();
-    slot.to_string()
+    server.read::<u16>(&["CLUSTER", "KEYSLOT", key]).await.to_string()
 }
 
 /// Gives a slot that holds nothing, or nothing any more, to one of two nodes.
@@ -187,10 +178,10 @@ async fn names_that_were_never_seen_are_served_at_once_and_leave_nothing_for_goo
         let held = leases.admit(&one(&format!("stranger-{stranger}"))).await;
         assert!(held.is_ok(), "{stranger}: {held:?}");
     }
-    let all: Vec<String> = redis::from_redis_value(server.ask(&["KEYS", "test:*"]).await.unwrap()).unwrap();
+    let all: Vec<String> = server.read(&["KEYS", "test:*"]).await;
     assert!(all.len() >= 200, "control: they leave something: {}", all.len());
     for key in all {
-        let left: i64 = redis::from_redis_value(server.ask(&["PTTL", &key]).await.unwrap()).unwrap();
+        let left: i64 = server.read(&["PTTL", &key]).await;
         assert!((1..=61_000).contains(&left), "{key} stays for {left} ms");
     }
 }

@@ -8,7 +8,6 @@ use std::{
     time::Duration,
 };
 
-use redis::Value;
 use tokio::time::{Instant, sleep};
 use tower_admission::store::{AfterRestart, Health, LeaseDenied, Leases, RedisStore, Store, StoreError};
 
@@ -202,8 +201,8 @@ async fn forgotten_scripts_are_noticed_by_nobody() {
         assert_eq!(crowd.failed(), 0);
         assert_eq!(crowd.ends("scripts flushed").await.over(), 0);
     }
-    let Ok(Value::BulkString(stats)) = server.ask(&["INFO", "errorstats"]).await else { panic!() };
-    assert!(String::from_utf8(stats).unwrap().contains("NOSCRIPT"), "control: there was something to notice");
+    let stats: String = server.read(&["INFO", "errorstats"]).await;
+    assert!(stats.contains("NOSCRIPT"), "control: there was something to notice");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -217,8 +216,7 @@ async fn a_failover_to_another_server_takes_no_restart() {
     for _ in 0..repeats() {
         let [from, to] = servers;
         eventually("the replica is in step", async || {
-            let Ok(Value::BulkString(info)) = to.ask(&["INFO", "replication"]).await else { return false };
-            String::from_utf8(info).unwrap().contains("master_link_status:up")
+            to.read::<String>(&["INFO", "replication"]).await.contains("master_link_status:up")
         })
         .await;
         // New connections lead to the other one; those that are there find that theirs became a replica.
@@ -233,8 +231,7 @@ async fn a_failover_to_another_server_takes_no_restart() {
     assert_eq!(crowd.ends("failover").await.over(), 0);
     let mut refused = String::new();
     for server in servers {
-        let Ok(Value::BulkString(stats)) = server.ask(&["INFO", "errorstats"]).await else { panic!() };
-        refused += &String::from_utf8(stats).unwrap();
+        refused += &server.read::<String>(&["INFO", "errorstats"]).await;
     }
     assert!(refused.contains("READONLY"), "control: a replica was asked: {refused}");
 }
@@ -274,8 +271,7 @@ async fn what_was_granted_in_an_answer_that_was_lost_is_given_back() {
     let builder = RedisStore::builder(&proxy.url(), keys()).after_restart(AfterRestart::Grant);
     let store = builder.timeout(ms(200)).build().unwrap();
     let (one, an_hour) = (claims([cap("one", 1)]), Duration::from_secs(3_600));
-    let key = one.as_slice()[0].key();
-    let held = async || server.ask(&["ZCOUNT", key.as_str(), "0", "+inf"]).await == Ok(Value::Int(1));
+    let held = async || server.holders(&one.as_slice()[0]).await == 1;
     let lease = acquire(&store, &one, an_hour).await.unwrap();
     store.release(&[lease]).await.unwrap();
 

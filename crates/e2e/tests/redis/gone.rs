@@ -4,11 +4,11 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::time::Instant;
 use tower_admission::store::{
-    AdmissionLock, AfterRestart, Claim, Health, Keys, LeaseDenied, LeaseGuard, Leases, LockCaller, LockFailure,
-    OnStoreFailure, RedisStore, Store, StoreError,
+    AdmissionLock, AfterRestart, Health, Keys, LeaseDenied, Leases, LockCaller, LockFailure, OnStoreFailure,
+    RedisStore, Store, StoreError,
 };
 
-use super::support::{cap, claims, eventually, keys, ms, number, rate, request, server::Server, shared};
+use super::support::{admitted, cap, claims, eventually, keys, ms, number, rate, request, server::Server, shared};
 
 /// A server that takes connections and never says anything. Returns its address and what keeps it.
 fn dead() -> (String, std::net::TcpListener) {
@@ -94,34 +94,21 @@ async fn probes_are_few_however_many_ask() {
     assert!((20..=70).contains(&probes), "{probes}");
 }
 
-async fn admitted(leases: &Leases, claim: Claim) -> Result<Vec<LeaseGuard>, LeaseDenied> {
-    let claims = claims([claim]);
-    let mut held = Vec::new();
-    for _ in 0..20 {
-        match leases.admit(&claims).await {
-            Ok(one) => held.push(one),
-            Err(LeaseDenied::Full { claim: 0, .. }) => break,
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(held)
-}
-
 #[tokio::test]
 async fn each_rule_does_what_it_says_while_the_store_is_gone() {
     let leases = Leases::builder().build(shared(store(&nowhere())));
     let local = OnStoreFailure::LocalShare { instances: number(3) };
-    assert!(matches!(admitted(&leases, cap("closed", 9)).await, Err(LeaseDenied::Store(_))));
-    let open = admitted(&leases, cap("open", 9).on_store_failure(OnStoreFailure::FailOpen)).await.unwrap();
+    assert!(matches!(admitted(&leases, cap("closed", 9), 20).await, Err(LeaseDenied::Store(_))));
+    let open = admitted(&leases, cap("open", 9).on_store_failure(OnStoreFailure::FailOpen), 20).await.unwrap();
     assert_eq!(open.len(), 20);
     assert!(open[0].is_without_store());
-    let mut share = admitted(&leases, cap("local", 10).on_store_failure(local)).await.unwrap();
+    let mut share = admitted(&leases, cap("local", 10).on_store_failure(local), 20).await.unwrap();
     assert_eq!(share.len(), 3, "10 / 3, rounded down");
     share.pop();
-    assert_eq!(admitted(&leases, cap("local", 10).on_store_failure(local)).await.unwrap().len(), 1, "given back");
+    assert_eq!(admitted(&leases, cap("local", 10).on_store_failure(local), 20).await.unwrap().len(), 1, "given back");
     let mode = tower_admission::store::RateMode::Window;
     let calls = rate("calls", 12, mode).every(Duration::from_secs(86_400)).on_store_failure(local);
-    assert_eq!(admitted(&leases, calls).await.unwrap().len(), 4);
+    assert_eq!(admitted(&leases, calls, 20).await.unwrap().len(), 4);
 }
 
 #[tokio::test]

@@ -8,7 +8,6 @@ use std::{
     time::Duration,
 };
 
-use redis::Value;
 use tokio::time::{Instant, sleep};
 use tower_admission::store::{AfterRestart, Claim, Claims, LeaseDenied, LeaseGuard, Leases, RedisStore};
 
@@ -25,19 +24,12 @@ fn store(url: &str) -> RedisStore {
     builder.timeout(Duration::from_secs(5)).build().unwrap()
 }
 
-async fn behind(server: &Server, round_trip: Duration) -> Proxy {
-    let proxy = Proxy::start(server.port()).await;
-    proxy.delay(round_trip);
-    proxy
-}
-
 /// How many leases and allotments the server knows that are not over.
 async fn held(server: &Server) -> i64 {
     let count = "local n = 0 for _, k in ipairs(redis.call('KEYS', '*:cap:*')) do \
                  if redis.call('TYPE', k).ok == 'zset' then \
                  n = n + redis.call('ZCOUNT', k, redis.call('TIME')[1] * 1000000, '+inf') end end return n";
-    let Value::Int(held) = server.ask(&["EVAL", count, "0"]).await.unwrap() else { panic!() };
-    held
+    server.read(&["EVAL", count, "0"]).await
 }
 
 /// Admits one request in each namespace, some at a time.
@@ -66,7 +58,7 @@ async fn one_of_each(leases: &Leases, namespaces: usize) -> Vec<LeaseGuard> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_given_back_in_one_namespace_does_not_wait_for_others() {
     let server = Server::start().await;
-    let proxy = behind(&server, ms(2)).await;
+    let proxy = Proxy::behind(server.port(), ms(2)).await;
     let leases = Leases::builder().build(shared(store(&proxy.url())));
     let counts: Arc<[AtomicU64; 2]> = Arc::default();
     let rounds = if soak() { 4_000 } else { 1_000 };
@@ -99,7 +91,7 @@ async fn what_is_given_back_in_one_namespace_does_not_wait_for_others() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_that_is_owed_is_thrown_away() {
     let server = Server::start().await;
-    let proxy = behind(&server, ms(2)).await;
+    let proxy = Proxy::behind(server.port(), ms(2)).await;
     let leases = Leases::builder().expiry(Duration::from_secs(600)).build(shared(store(&proxy.url())));
     let each = if soak() { 800 } else { 30 };
     let tasks: Vec<_> = (0..200)
@@ -148,7 +140,7 @@ async fn are_renewed(server: &Server, leases: Leases, namespaces: usize, what: &
 
 async fn a_thousand_are_renewed(round_trip: u64) {
     let server = Server::start().await;
-    let proxy = behind(&server, ms(round_trip)).await;
+    let proxy = Proxy::behind(server.port(), ms(round_trip)).await;
     let leases = Leases::builder().expiry(EXPIRY).build(shared(store(&proxy.url())));
     are_renewed(&server, leases, 1_000, &format!("namespaces at {round_trip} ms")).await;
     assert!(server.commands("evalsha").await < 4_000, "in batches");
@@ -180,7 +172,7 @@ async fn so_they_are_in_a_cluster() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn local_shares_of_thousands_of_keys_are_renewed_in_time() {
     let server = Server::start().await;
-    let proxy = behind(&server, ms(2)).await;
+    let proxy = Proxy::behind(server.port(), ms(2)).await;
     let leases = Leases::builder().expiry(EXPIRY).local_shares(true).build(shared(store(&proxy.url())));
     are_renewed(&server, leases, 3_000, "local shares at 2 ms").await;
 }
@@ -189,7 +181,7 @@ async fn local_shares_of_thousands_of_keys_are_renewed_in_time() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn notices_are_heard_while_much_is_renewed() {
     let server = Server::start().await;
-    let proxy = behind(&server, ms(20)).await;
+    let proxy = Proxy::behind(server.port(), ms(20)).await;
     let build = |url: &str| Leases::builder().expiry(ms(4_000)).local_shares(true).build(shared(store(url)));
     let (rich, poor) = (build(&proxy.url()), build(&server.url()));
     let kept = one_of_each(&rich, 300).await;
@@ -253,7 +245,7 @@ fn what_is_owed_is_paid_by_another_runtime() {
     let (first, second) = (runtime(), runtime());
     let (server, proxy) = second.block_on(async {
         let server = Server::start().await;
-        let proxy = behind(&server, ms(20)).await;
+        let proxy = Proxy::behind(server.port(), ms(20)).await;
         (server, proxy)
     });
     let leases = Leases::builder().expiry(Duration::from_secs(600)).build(shared(store(&proxy.url())));

@@ -37,9 +37,8 @@ impl Clock for ServerTime {
 
 /// The time of the server before its first answer: locks last for longer than it takes until then.
 async fn now(server: &Server) -> ServerTime {
-    let time: Vec<String> = redis::from_redis_value(server.ask(&["TIME"]).await.unwrap()).unwrap();
     let now = ServerTime::default();
-    now.set(Duration::from_secs(time[0].parse().unwrap()));
+    now.set(Duration::from_secs(server.seconds().await));
     now
 }
 

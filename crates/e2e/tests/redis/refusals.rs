@@ -15,7 +15,7 @@ use tower_admission::{
     },
 };
 
-use super::support::{cap, claims, eventually, keys, ms, number, rate, server::Server, shared};
+use super::support::{admitted, cap, claims, eventually, keys, ms, number, rate, server::Server, shared};
 
 const EXPIRY: Duration = ms(1_200);
 
@@ -26,19 +26,6 @@ fn leases(url: &str, local_shares: bool) -> Leases {
 
 fn third() -> OnStoreFailure {
     OnStoreFailure::LocalShare { instances: number(3) }
-}
-
-async fn admitted(leases: &Leases, claim: Claim, most: usize) -> Result<Vec<LeaseGuard>, LeaseDenied> {
-    let claims = claims([claim]);
-    let mut held = Vec::new();
-    while held.len() < most {
-        match leases.admit(&claims).await {
-            Ok(one) => held.push(one),
-            Err(LeaseDenied::Full { .. }) => break,
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(held)
 }
 
 /// What each rule says for a store that is gone holds now, and the health says why.
@@ -279,7 +266,7 @@ async fn what_a_script_took_before_it_was_stopped_is_given_back() {
     let leases = leases(&server.url(), false);
     let failing = |claim: Claim| claim.on_store_failure(OnStoreFailure::FailClosed);
     let both = claims([failing(cap("four", 4)), failing(rate("fast", 1_000, RateMode::Window))]);
-    let held = async || number_of(server.ask(&["ZCOUNT", both.as_slice()[0].key().as_str(), "0", "+inf"]).await);
+    let held = async || server.holders(&both.as_slice()[0]).await;
     drop(leases.admit(&both).await.unwrap());
     eventually("control: it is given back", async || held().await == 0).await;
     server.ask(&["ACL", "SETUSER", "default", "-hset"]).await.unwrap();
@@ -289,10 +276,6 @@ async fn what_a_script_took_before_it_was_stopped_is_given_back() {
         eventually("it holds nothing", async || held().await == 0).await;
     }
     assert_ne!(leases.health(), Health::Up);
-}
-
-fn number_of(answer: redis::RedisResult<redis::Value>) -> i64 {
-    redis::from_redis_value(answer.unwrap()).unwrap()
 }
 
 /// What is wrong with one key is not what is wrong with the server.

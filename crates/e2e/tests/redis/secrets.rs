@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use redis::Value;
 use tower_admission::store::{
     AdmissionLock, Claim, Claims, Keys, Leases, LockCaller, RateMode, RedisStore, Store, Token,
 };
@@ -13,18 +12,7 @@ const PASSWORD: &str = "planted-password";
 const API_KEY: &str = "planted-api-key";
 
 async fn keys_in(server: &Server) -> String {
-    match server.ask(&["KEYS", "*"]).await {
-        Ok(Value::Array(keys)) => format!(
-            "{:?}",
-            keys.into_iter()
-                .map(|key| match key {
-                    Value::BulkString(key) => String::from_utf8(key).unwrap(),
-                    other => panic!("{other:?}"),
-                })
-                .collect::<Vec<_>>()
-        ),
-        other => panic!("{other:?}"),
-    }
+    format!("{:?}", server.read::<Vec<String>>(&["KEYS", "*"]).await)
 }
 
 /// Everything that writes a key, with names that are secrets.

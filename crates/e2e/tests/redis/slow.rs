@@ -2,46 +2,10 @@
 
 use std::time::Duration;
 
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    net::{TcpListener, TcpStream},
-    time::{Instant, sleep},
-};
+use tokio::time::{Instant, sleep};
 use tower_admission::store::{AfterRestart, Claims, Health, LeaseDenied, Leases, OnStoreFailure, RateMode, RedisStore};
 
-use super::support::{cap, claims, eventually, keys, ledger::Ledger, ms, rate, server::Server, shared};
-
-/// Passes everything on to a server, and its answers so much later.
-async fn delayed(server: &Server, by: Duration) -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let (port, to) = (listener.local_addr().unwrap().port(), server.port());
-    tokio::spawn(async move {
-        while let Ok((client, _)) = listener.accept().await {
-            let server = TcpStream::connect(("127.0.0.1", to)).await.unwrap();
-            server.set_nodelay(true).unwrap();
-            client.set_nodelay(true).unwrap();
-            let (mut from_client, mut to_client) = client.into_split();
-            let (mut from_server, mut to_server) = server.into_split();
-            tokio::spawn(async move { tokio::io::copy(&mut from_client, &mut to_server).await });
-            let (late, mut answers) = tokio::sync::mpsc::unbounded_channel::<(Instant, Vec<u8>)>();
-            tokio::spawn(async move {
-                let mut buffer = vec![0; 64 * 1024];
-                while let Ok(read @ 1..) = from_server.read(&mut buffer).await {
-                    let _ = late.send((Instant::now() + by, buffer[..read].to_vec()));
-                }
-            });
-            tokio::spawn(async move {
-                while let Some((at, bytes)) = answers.recv().await {
-                    tokio::time::sleep_until(at).await;
-                    if to_client.write_all(&bytes).await.is_err() {
-                        return;
-                    }
-                }
-            });
-        }
-    });
-    format!("redis://127.0.0.1:{port}/")
-}
+use super::support::{cap, claims, eventually, keys, ledger::Ledger, ms, proxy::Proxy, rate, server::Server, shared};
 
 fn four(number: usize) -> Claims {
     let named = |name: &str| format!("{name}-{number}");
@@ -58,7 +22,7 @@ fn four(number: usize) -> Claims {
 /// were admitted.
 async fn asked(by: Duration, limit: Duration) -> (Duration, Duration, usize) {
     let server = Server::start().await;
-    let store = RedisStore::builder(&delayed(&server, by).await, keys()).timeout(limit);
+    let store = RedisStore::builder(&Proxy::behind(server.port(), by).await.url(), keys()).timeout(limit);
     let store = store.after_restart(AfterRestart::Grant).build().unwrap();
     let leases = Leases::builder().local_shares(true).build(shared(store));
     // The connection, which takes several answers.
@@ -87,7 +51,7 @@ async fn four_rules_are_asked_for_at_once() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_time_limit_holds_for_all_questions_of_a_request_together() {
     let server = Server::start().await;
-    let store = RedisStore::builder(&delayed(&server, ms(60)).await, keys()).timeout(ms(100));
+    let store = RedisStore::builder(&Proxy::behind(server.port(), ms(60)).await.url(), keys()).timeout(ms(100));
     let store = store.after_restart(AfterRestart::Grant).build().unwrap();
     let leases = Leases::builder().local_shares(true).build(shared(store));
     while leases.admit(&four(1_000)).await.is_err() {
@@ -122,7 +86,7 @@ async fn local_shares_stand_at_every_round_trip_that_the_time_limit_allows() {
     for tenths in [1, 3, 5, 6, 7, 9] {
         let name = format!("c{tenths}");
         // What the machine takes by itself comes on top.
-        let address = delayed(&server, limit * tenths / 10 - ms(10)).await;
+        let address = Proxy::behind(server.port(), limit * tenths / 10 - ms(10)).await.url();
         let (ledger, mut tasks) = (Ledger::new(8), tokio::task::JoinSet::new());
         for _ in 0..4 {
             let store = RedisStore::builder(&address, keys()).timeout(limit);

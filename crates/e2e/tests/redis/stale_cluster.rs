@@ -6,7 +6,7 @@ use tokio::time::Instant;
 use tower_admission::store::{AfterRestart, Leases, RedisStore};
 
 use super::{
-    cluster::{cluster, id, second_node, text},
+    cluster::{cluster, id, second_node},
     support::{cap, claims, eventually, keys, ms, server::Server, shared},
 };
 
@@ -19,7 +19,7 @@ async fn replica_of(server: &Server) -> Server {
     let replica = second_node(server).await;
     replica.ask(&["CLUSTER", "REPLICATE", &id(server).await]).await.unwrap();
     eventually("it is in step", async || {
-        text(&replica, &["INFO", "replication"]).await.contains("master_link_status:up")
+        replica.read::<String>(&["INFO", "replication"]).await.contains("master_link_status:up")
     })
     .await;
     replica

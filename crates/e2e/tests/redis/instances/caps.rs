@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use http::StatusCode;
-use redis::Value;
 use tower_admission::{Cap, ClassLimits, Rate, Rules, WhenFull};
 
 use super::{Instance, OK, Work, get_work, leases, reason, spawn_work, web};
@@ -143,13 +142,6 @@ async fn a_slot_is_free_while_its_request_waits_for_others() {
     assert_eq!(first.await.unwrap().status(), OK);
 }
 
-/// The minute of the server.
-async fn minute(server: &Server) -> u64 {
-    let Value::Array(parts) = server.ask(&["TIME"]).await.unwrap() else { panic!() };
-    let Some(Value::BulkString(seconds)) = parts.first() else { panic!() };
-    std::str::from_utf8(seconds).unwrap().parse::<u64>().unwrap() / 60
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rates_and_budgets_are_counted_for_all_of_them() {
     let server = Server::start().await;
@@ -172,7 +164,7 @@ async fn rates_and_budgets_are_counted_for_all_of_them() {
                 .ask(&["EVAL", "for _, k in ipairs(redis.call('KEYS', '*:rate:*')) do redis.call('DEL', k) end", "0"])
                 .await
                 .unwrap();
-            let before = minute(&server).await;
+            let before = server.seconds().await / 60;
             let mut counts = std::collections::BTreeMap::new();
             for number in 0..30 {
                 let to = instances[number % 3].address;
@@ -185,7 +177,7 @@ async fn rates_and_budgets_are_counted_for_all_of_them() {
                     assert!((1..=600).contains(&after), "{after}");
                 }
             }
-            if minute(&server).await == before {
+            if server.seconds().await / 60 == before {
                 return counts;
             }
         }

@@ -7,7 +7,9 @@ pub(crate) mod server;
 use std::{num::NonZeroU32, time::Duration};
 
 pub(crate) use admission_testkit::{PATIENCE, bounded, eventually_async as eventually, ms, shared};
-use tower_admission::store::{Acquired, Claim, Claims, Keys, Lease, RateMode, Request, Store, Token};
+use tower_admission::store::{
+    Acquired, Claim, Claims, Keys, Lease, LeaseDenied, LeaseGuard, Leases, RateMode, Request, Store, Token,
+};
 
 /// Whether to repeat as often as the documentation says.
 pub(crate) fn soak() -> bool {
@@ -51,4 +53,18 @@ pub(crate) async fn acquire(store: &dyn Store, claims: &Claims, expiry: Duration
         Acquired::Full(full) => Err((full.claim, full.retry_after)),
         other => panic!("{other:?}"),
     }
+}
+
+/// Admits as many as come in, `most` at the most.
+pub(crate) async fn admitted(leases: &Leases, claim: Claim, most: usize) -> Result<Vec<LeaseGuard>, LeaseDenied> {
+    let claims = claims([claim]);
+    let mut held = Vec::new();
+    while held.len() < most {
+        match leases.admit(&claims).await {
+            Ok(one) => held.push(one),
+            Err(LeaseDenied::Full { claim: 0, .. }) => break,
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(held)
 }

@@ -73,6 +73,13 @@ impl Proxy {
         Self { port, state }
     }
 
+    /// Something that passes everything on, with answers that are so much later.
+    pub(crate) async fn behind(to: u16, round_trip: Duration) -> Self {
+        let proxy = Self::start(to).await;
+        proxy.delay(round_trip);
+        proxy
+    }
+
     pub(crate) fn url(&self) -> String {
         format!("redis://127.0.0.1:{}/", self.port)
     }

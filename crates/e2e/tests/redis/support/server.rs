@@ -10,7 +10,7 @@ use std::{
 };
 
 use redis::Value;
-use tower_admission::store::{AfterRestart, RedisBuilder, RedisStore};
+use tower_admission::store::{AfterRestart, Claim, RedisBuilder, RedisStore};
 
 use super::{PATIENCE, bounded, keys, ms};
 
@@ -106,10 +106,25 @@ impl Server {
         command.query_async(&mut connection).await
     }
 
+    /// The same, for an answer that has to come.
+    pub(crate) async fn read<T: redis::FromRedisValue>(&self, words: &[&str]) -> T {
+        redis::from_redis_value(self.ask(words).await.unwrap()).unwrap()
+    }
+
+    /// The seconds of its clock.
+    pub(crate) async fn seconds(&self) -> u64 {
+        let time: Vec<String> = self.read(&["TIME"]).await;
+        time[0].parse().unwrap()
+    }
+
+    /// How many hold some of a cap.
+    pub(crate) async fn holders(&self, cap: &Claim) -> u64 {
+        self.read(&["ZCOUNT", cap.key().as_str(), "0", "+inf"]).await
+    }
+
     /// How many commands it was sent so far.
     pub(crate) async fn commands(&self, name: &str) -> u64 {
-        let Value::BulkString(text) = self.ask(&["INFO", "commandstats"]).await.unwrap() else { panic!() };
-        let text = String::from_utf8(text).unwrap();
+        let text: String = self.read(&["INFO", "commandstats"]).await;
         let line = text.lines().find_map(|line| line.strip_prefix(&format!("cmdstat_{name}:calls=")));
         line.map_or(0, |rest| rest.split(',').next().unwrap().parse().unwrap())
     }
