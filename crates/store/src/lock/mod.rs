@@ -212,7 +212,8 @@ impl AdmissionLock {
     pub async fn acquire(&self, caller: LockCaller<'_>) -> Result<LockGuard, LockError> {
         let began = Instant::now();
         let deadline = began + self.0.settings.wait.min(caller.max_wait);
-        let taken = match self.lock_of(caller.organisation) {
+        let key = self.0.keys.admission(caller.organisation);
+        let taken = match Token::random().map(|token| Locked::new(key, token, self.0.settings.expiry)) {
             Ok(lock) => timeout_at(deadline, self.take(lock)).await.unwrap_or(Err(LockFailure::Busy)),
             Err(error) => Err(LockFailure::Store(error)),
         };
@@ -240,11 +241,6 @@ impl AdmissionLock {
     /// Returns how many requests for locks were sent to the store.
     pub fn requests(&self) -> u64 {
         self.0.waits.requests.load(Ordering::Relaxed)
-    }
-
-    fn lock_of(&self, organisation: &str) -> Result<Locked, StoreError> {
-        let key = self.0.keys.admission(organisation);
-        Ok(Locked { key, token: Token::random()?, expiry: self.0.settings.expiry })
     }
 
     async fn take(&self, lock: Locked) -> Result<(Locked, Instant), LockFailure> {

@@ -25,9 +25,18 @@ pub(super) enum Target {
 
 /// A connection. Clones share it.
 #[derive(Clone)]
-pub(super) enum Connection {
-    /// A single server, the name that it gave to its present run, and whether it may throw keys away.
-    Server(redis::aio::MultiplexedConnection, Arc<str>, bool),
+pub(super) struct Connection {
+    link: Link,
+    /// What scripts are told of the run of the server: its name, or nothing where it is not known. A cluster has many
+    /// servers, so scripts ask the server that they run on.
+    pub(super) run: Arc<str>,
+    /// Whether the server may throw keys away, as far as that is known.
+    pub(super) evicts: bool,
+}
+
+#[derive(Clone)]
+enum Link {
+    Server(redis::aio::MultiplexedConnection),
     #[cfg(feature = "redis-cluster")]
     Cluster(redis::cluster_async::ClusterConnection, Newcomers),
 }
@@ -72,10 +81,10 @@ impl Target {
                 connection.subscribe(channel).await?;
                 let run = if matters { told(&mut connection, "server", "run_id").await? } else { String::new() };
                 // The same text will stand in a key's value.
-                let run = if run.bytes().all(|byte| byte.is_ascii_hexdigit()) { run } else { String::new() };
+                let run: &str = if run.bytes().all(|byte| byte.is_ascii_hexdigit()) { &run } else { "" };
                 let policy = told(&mut connection, "memory", "maxmemory_policy").await?;
                 let evicts = policy.starts_with("volatile-") || policy.starts_with("allkeys-");
-                Ok(Connection::Server(connection, run.into(), evicts))
+                Ok(Connection { link: Link::Server(connection), run: run.into(), evicts })
             }
             #[cfg(feature = "redis-cluster")]
             Self::Cluster(client, newcomers) => {
@@ -83,7 +92,8 @@ impl Target {
                 let mut connection = client.get_async_connection_with_config(config).await?;
                 // On any node: the nodes tell each other.
                 connection.subscribe(channel).await?;
-                Ok(Connection::Cluster(connection, newcomers.clone()))
+                let link = Link::Cluster(connection, newcomers.clone());
+                Ok(Connection { link, run: Arc::default(), evicts: false })
             }
         }
     }
@@ -91,10 +101,10 @@ impl Target {
 
 impl Connection {
     pub(super) async fn send(&mut self, command: &Cmd) -> Result<Value, RedisError> {
-        match self {
-            Self::Server(connection, ..) => connection.req_packed_command(command).await,
+        match &mut self.link {
+            Link::Server(connection) => connection.req_packed_command(command).await,
             #[cfg(feature = "redis-cluster")]
-            Self::Cluster(connection, _) => connection.req_packed_command(command).await,
+            Link::Cluster(connection, _) => connection.req_packed_command(command).await,
         }
         .and_then(Value::extract_error)
     }
@@ -106,7 +116,7 @@ impl Connection {
         call: &Call,
         mut answer: Result<Value, RedisError>,
     ) -> Result<Value, RedisError> {
-        let Self::Cluster(_, newcomers) = &*self else { return answer };
+        let Link::Cluster(_, newcomers) = &self.link else { return answer };
         let newcomers = newcomers.clone();
         for pause in [1, 5, 10] {
             let Err(error) = &answer else { break };
@@ -114,27 +124,12 @@ impl Connection {
                 answer = newcomers.ask(node, call).await;
             } else if error.kind() == ErrorKind::Server(ServerErrorKind::TryAgain) {
                 tokio::time::sleep(Duration::from_millis(pause)).await;
-                answer = self.send(&call.in_full(self.run())).await;
+                answer = self.send(&call.in_full(&self.run)).await;
             } else {
                 break;
             }
         }
         answer
-    }
-
-    /// Returns what scripts are told of the run of the server: its name, or nothing where it is not known. A cluster
-    /// has many servers, so scripts ask the server that they run on.
-    pub(super) fn run(&self) -> &str {
-        match self {
-            Self::Server(_, run, _) => run,
-            #[cfg(feature = "redis-cluster")]
-            Self::Cluster(..) => "",
-        }
-    }
-
-    /// Whether the server may throw keys away, as far as that is known.
-    pub(super) const fn evicts(&self) -> bool {
-        matches!(self, Self::Server(_, _, true))
     }
 }
 

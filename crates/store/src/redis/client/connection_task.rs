@@ -135,7 +135,7 @@ async fn connect(client: &Arc<RedisClient>) -> Result<(), StoreError> {
         Err(_) => (None, Some(StoreError::Unavailable)),
     };
     if let Some(connection) = &connection {
-        client.breaker().evicts(connection.evicts());
+        client.breaker().evicts(connection.evicts);
     }
     client.wire.send_modify(|wire| {
         wire.tries += 1;

@@ -141,10 +141,10 @@ impl RedisClient {
         let connected = self.connection().await;
         let (mut connection, number) = connected.map_err(|error| (error, Some(Trouble::Everything)))?;
         let owed = Owed { client: self, debt: call.left.clone() };
-        let mut answer = connection.send(&call.by_name(connection.run())).await;
+        let mut answer = connection.send(&call.by_name(&connection.run)).await;
         if answer.as_ref().is_err_and(connection::is_unknown_script) {
             // This is the one error after which it is certain that nothing was done.
-            answer = connection.send(&call.in_full(connection.run())).await;
+            answer = connection.send(&call.in_full(&connection.run)).await;
         }
         #[cfg(feature = "redis-cluster")]
         {
