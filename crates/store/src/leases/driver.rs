@@ -91,11 +91,7 @@ impl Inner {
         leases.sort_unstable_by(|one, other| {
             one.caps.first().cmp(&other.caps.first()).then_with(|| one.token.bytes().cmp(&other.token.bytes()))
         });
-        let leases = &leases;
-        let renewed = (0..leases.len()).step_by(LEASES).map(|from| async move {
-            let to = leases.len().min(from + LEASES);
-            self.renew_some(leases.get(from..to).unwrap_or_default()).await;
-        });
+        let renewed: Vec<_> = leases.chunks(LEASES).map(|some| self.renew_some(some)).collect();
         side_by_side(QUESTIONS, renewed).await;
     }
 
@@ -112,12 +108,10 @@ impl Inner {
                 one.loss.happen();
             }
         }
-        let mut unknown = renewed.unknown.into_iter().peekable();
         for (index, lease) in leases.iter().enumerate() {
-            if unknown.next_if_eq(&index).is_some() {
-                continue;
-            }
-            if let Some(one) = single.get_mut(&lease.token) {
+            if renewed.unknown.binary_search(&index).is_err()
+                && let Some(one) = single.get_mut(&lease.token)
+            {
                 one.asked_at = asked_at;
             }
         }

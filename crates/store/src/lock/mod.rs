@@ -264,15 +264,16 @@ impl AdmissionLock {
                     queued.leave();
                     return Ok((lock, asked_at));
                 }
-                // Far behind, there is no hurry.
-                LockAnswer::Busy { ahead } if ahead > 1 => {
-                    let pause = first.saturating_mul(ahead).min(longest);
-                    let mut jitter = Backoff::new(pause, pause, self.0.seeds.next());
-                    let _ = timeout_at(Instant::now() + jitter.wait(), place.freed()).await;
-                }
-                LockAnswer::Busy { .. } => {
+                LockAnswer::Busy { ahead } => {
+                    let pause = if ahead > 1 {
+                        // Far behind, there is no hurry.
+                        let far = first.saturating_mul(ahead).min(longest);
+                        Backoff::new(far, far, self.0.seeds.next()).wait()
+                    } else {
+                        pauses.wait()
+                    };
                     // Rung or not, it is time to look again.
-                    let _ = timeout_at(Instant::now() + pauses.wait(), place.freed()).await;
+                    let _ = timeout_at(Instant::now() + pause, place.freed()).await;
                 }
             }
         }

@@ -74,7 +74,7 @@ impl RedisStore {
         let cluster = self.0.target.is_cluster();
         let most = if cluster { AT_ONCE } else { LARGE_AT_ONCE };
         let batches = batches(leases, cluster);
-        let asked = (0..batches.len()).map(|index| self.in_parts(batches.get(index).map_or(&[], Vec::as_slice), ask));
+        let asked: Vec<_> = batches.iter().map(|batch| self.in_parts(batch, ask)).collect();
         side_by_side(most, asked).await.into_iter().flatten().collect()
     }
 
