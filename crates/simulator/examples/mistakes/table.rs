@@ -141,10 +141,9 @@ pub(crate) const MISTAKES: &[Mistake] = &[
     of(
         "a rule that fails closed is open",
         ON_FAILURE,
-        "None => return FailurePlan::Reject,
-            Some(None) => {}",
-        "None if !WRONG => return FailurePlan::Reject,
-            None | Some(None) => {}",
+        "if let Some(instances) = claim.on_store_failure.alone()? {",
+        "let alone = claim.on_store_failure.alone();
+        if let Some(instances) = if WRONG { alone.flatten() } else { alone? } {",
     ),
     of(
         "each instance takes the whole cap as its share",

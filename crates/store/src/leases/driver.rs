@@ -11,7 +11,9 @@ use tokio::{
 };
 
 use super::{Inner, allotment::Unit};
-use crate::{Claim, Key, Lease, Notice, Notices, PendingRelease, StoreError, side_by_side::side_by_side};
+use crate::{
+    AllotmentRequest, Claim, Key, Lease, Notice, Notices, PendingRelease, StoreError, side_by_side::side_by_side,
+};
 
 /// Longest time between two renewals, as a part of the expiry: three tries before it is over. A fifth less at random, so
 /// that processes which started together don't renew together.
@@ -135,9 +137,7 @@ impl Inner {
     /// Gives one unit back, and returns to the store what other processes need more.
     pub(super) fn put_back(&self, unit: &Unit) {
         let spare = self.shares().put_back(unit, || self.waits.standing(&unit.key));
-        if let Some(request) = spare {
-            self.store.release_later(PendingRelease::Allotment(request));
-        }
+        self.tell(spare);
         self.waits.ring(unit.key.as_str());
     }
 
@@ -147,9 +147,12 @@ impl Inner {
             return;
         }
         let request = self.shares().withdraw(key, Instant::now());
-        if let Some(request) = request {
-            self.store.release_later(PendingRelease::Allotment(request));
-        }
+        self.tell(request);
+    }
+
+    /// Tells the store of a change to an allotment, if there is one, without waiting for its answer.
+    fn tell(&self, request: Option<AllotmentRequest>) {
+        request.into_iter().for_each(|it| self.store.release_later(PendingRelease::Allotment(it)));
     }
 
     /// Whether requests of this process wait for `key`, or were refused just now.
@@ -200,9 +203,7 @@ impl Drop for Inner {
         let mut shares = self.shares();
         let now = Instant::now();
         for key in shares.keys() {
-            if let Some(request) = shares.farewell(&key, now) {
-                self.store.release_later(PendingRelease::Allotment(request));
-            }
+            self.tell(shares.farewell(&key, now));
         }
         drop(shares);
     }

@@ -66,23 +66,19 @@ impl LeaseGuard {
 
 impl Drop for LeaseGuard {
     fn drop(&mut self) {
-        match &self.what {
-            What::Nothing => {}
-            What::Local(lease) => {
-                self.inner.local.release_later(PendingRelease::Lease(lease.clone()));
-                lease.caps.iter().for_each(|key| self.inner.waits.ring(key.as_str()));
-            }
+        let (store, lease): (&dyn Store, _) = match &self.what {
+            What::Nothing => return,
+            What::Units(units) => return units.iter().for_each(|unit| self.inner.put_back(unit)),
+            What::Local(lease) => (&self.inner.local, lease.clone()),
             What::Single { token, .. } => {
                 let single = self.inner.single().remove(token);
                 let Some(single) = single else { return };
-                let caps = Arc::clone(&single.lease.caps);
-                self.inner.store.release_later(PendingRelease::Lease(single.lease));
-                caps.iter().for_each(|key| self.inner.waits.ring(key.as_str()));
+                (&*self.inner.store, single.lease)
             }
-            What::Units(units) => {
-                units.iter().for_each(|unit| self.inner.put_back(unit));
-            }
-        }
+        };
+        let caps = Arc::clone(&lease.caps);
+        store.release_later(PendingRelease::Lease(lease));
+        caps.iter().for_each(|key| self.inner.waits.ring(key.as_str()));
     }
 }
 

@@ -21,12 +21,7 @@ use std::{
 
 use tokio::time::{Instant, timeout_at};
 
-use self::{
-    allotment::Shares,
-    lease_guard::What,
-    loss::Loss,
-    on_failure::{FailurePlan, failure_plan},
-};
+use self::{allotment::Shares, lease_guard::What, loss::Loss, on_failure::local_claims};
 pub use self::{
     builder::LeasesBuilder,
     lease_guard::{LeaseGuard, LossSignal},
@@ -283,11 +278,11 @@ impl Leases {
 
     /// Returns what the rules say for the time while the store is gone.
     async fn without_store(&self, claims: &Claims, error: StoreError) -> Result<LeaseGuard, LeaseDenied> {
-        let local = match failure_plan(claims) {
-            FailurePlan::Reject => return Err(LeaseDenied::Store(error)),
-            FailurePlan::Admit => return Ok(LeaseGuard::new(&self.0, What::Nothing)),
-            FailurePlan::Locally(claims) => claims,
-        };
+        let Some(local) = local_claims(claims) else { return Err(LeaseDenied::Store(error)) };
+        if local.is_empty() {
+            return Ok(LeaseGuard::new(&self.0, What::Nothing));
+        }
+        let local = Claims::new(local).map_err(LeaseDenied::Store)?;
         let token = self.0.seeds.token().map_err(LeaseDenied::Store)?;
         let request = Request::new(token, local.clone(), FOR_GOOD);
         match self.0.local.acquire(&request).await.map_err(LeaseDenied::Store)? {

@@ -51,34 +51,26 @@ impl Leases {
             let refill = |&missing: &Missing| async move { (missing.claim, self.refill(claims, missing, waits).await) };
             let mut refills = side_by_side(missing.len(), missing.iter().map(refill)).await;
             refills.sort_by_key(|(claim, _)| *claim);
-            for (_, refill) in refills {
-                match refill? {
-                    Refilled::Asked(claim) => refilled[claim] = true,
-                    Refilled::LookAgain => {}
-                    Refilled::InVain(missing) => return Err(full(missing)),
-                }
+            for (claim, decides) in refills {
+                refilled[claim] |= decides?;
             }
         }
     }
 
-    /// Asks for more of what a claim can't be met from, unless other requests do so already.
-    async fn refill(&self, claims: &Claims, missing: Missing, waits: bool) -> Result<Refilled, LeaseDenied> {
-        let Some(claim) = claims.as_slice().get(missing.claim) else { return Ok(Refilled::InVain(missing)) };
+    /// Asks for more of what a claim can't be met from, unless other requests do so already. Returns whether the answer
+    /// decides: not if another request of this process asked and there is enough, or if a renewal overtook the question.
+    async fn refill(&self, claims: &Claims, missing: Missing, waits: bool) -> Result<bool, LeaseDenied> {
+        let Some(claim) = claims.as_slice().get(missing.claim) else { return Err(full(missing)) };
         let place = self.0.refills.stand(&claim.key).await;
         if let Some(error) = place.failure() {
             return Err(LeaseDenied::Store(error));
         }
         let still = self.0.shares().missing(std::slice::from_ref(claim), Instant::now());
         match still.first() {
-            None => Ok(Refilled::LookAgain),
+            None => Ok(false),
             // Another request asked while this one stood in line, and there is not enough for all.
-            Some(now) if now.answers > missing.answers + 1 => {
-                Ok(Refilled::InVain(Missing { claim: missing.claim, ..*now }))
-            }
-            Some(_) => {
-                let decides = self.ask_in_line(claim, place, waits).await?;
-                Ok(if decides { Refilled::Asked(missing.claim) } else { Refilled::LookAgain })
-            }
+            Some(now) if now.answers > missing.answers + 1 => Err(full(Missing { claim: missing.claim, ..*now })),
+            Some(_) => self.ask_in_line(claim, place, waits).await,
         }
     }
 
@@ -104,14 +96,4 @@ impl Leases {
 
 const fn full(missing: Missing) -> LeaseDenied {
     LeaseDenied::Full { claim: missing.claim, retry_after: missing.retry_after }
-}
-
-/// The result of asking for more of a claim.
-enum Refilled {
-    /// The store was asked for the claim with this index.
-    Asked(usize),
-    /// Another request of this process asked, and there is enough; or a renewal overtook the question.
-    LookAgain,
-    /// Another request of this process asked, and there is not enough.
-    InVain(Missing),
 }
