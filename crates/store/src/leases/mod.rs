@@ -27,7 +27,7 @@ pub use self::{
     lease_guard::{LeaseGuard, LossSignal},
 };
 use super::{
-    Acquired, Claims, Health, Key, Lease, MemoryStore, Request, Store, StoreError, Token,
+    Acquired, Claim, Claims, Health, Key, Lease, MemoryStore, Request, Store, StoreError, Token,
     backoff::{Backoff, Seeds},
     poll_queue::PollQueues,
     task::{Task, lock},
@@ -157,21 +157,20 @@ impl Leases {
     /// As for [`admit`](Self::admit), after the wait. An error of the store ends the wait at once.
     pub async fn wait(&self, claims: &Claims) -> Result<LeaseGuard, LeaseDenied> {
         let deadline = Instant::now() + self.0.settings.wait;
-        let first = claims.as_slice().iter().find(|claim| self.0.waits.standing(&claim.key) > 0);
+        let mut refused = LeaseDenied::Full { claim: 0, retry_after: Duration::ZERO };
         // A request that finds others waiting stands behind them.
-        let (mut refused, key) = match first {
-            Some(claim) => (LeaseDenied::Full { claim: 0, retry_after: Duration::ZERO }, claim.key.clone()),
-            None => match self.try_admit(claims, true).await {
+        let mut missing = claims.as_slice().iter().find(|claim| self.0.waits.standing(&claim.key) > 0);
+        if missing.is_none() {
+            match self.try_admit(claims, true).await {
                 Err(LeaseDenied::Full { claim, retry_after }) => {
-                    let key = claims.as_slice().get(claim).map(|claim| claim.key.clone());
-                    let refused = LeaseDenied::Full { claim, retry_after };
-                    let Some(key) = key else { return Err(refused) };
-                    (refused, key)
+                    missing = claims.as_slice().get(claim);
+                    refused = LeaseDenied::Full { claim, retry_after };
                 }
                 decided => return decided,
-            },
-        };
-        let Ok(place) = timeout_at(deadline, self.0.waits.stand(&key)).await else { return Err(refused) };
+            }
+        }
+        let Some(Claim { key, .. }) = missing else { return Err(refused) };
+        let Ok(place) = timeout_at(deadline, self.0.waits.stand(key)).await else { return Err(refused) };
         if let Some(error) = place.failure() {
             return self.or_without_store(claims, Err(LeaseDenied::Store(error))).await;
         }
@@ -191,7 +190,7 @@ impl Leases {
             let _ = timeout_at(pause, place.freed()).await;
             if Instant::now() >= deadline {
                 drop(place);
-                self.0.withdraw(&key);
+                self.0.withdraw(key);
                 return Err(refused);
             }
         }

@@ -51,13 +51,9 @@ impl<A> Debts<A> {
 
     /// Returns up to `most` debts that are still worth paying.
     pub(super) fn due(&mut self, most: usize, now: Instant) -> Vec<Due> {
-        let mut due = Vec::new();
-        let tokens: Vec<_> = self.blocks.keys().take(most).copied().collect();
-        for (request, until) in tokens.iter().filter_map(|token| self.blocks.remove(token)) {
-            if until > now {
-                due.push(Due { debt: PendingRelease::Allotment(request), until });
-            }
-        }
+        let blocks = self.blocks.extract_if(|_, _| true).take(most);
+        let blocks = blocks.map(|(_, (request, until))| Due { debt: PendingRelease::Allotment(request), until });
+        let mut due: Vec<_> = blocks.filter(|block| block.until > now).collect();
         while due.len() < most
             && let Some(next) = self.queue.pop_front()
         {
