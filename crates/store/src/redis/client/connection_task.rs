@@ -111,7 +111,7 @@ async fn step(client: &Arc<RedisClient>) -> Pause {
         }
         return Pause::ForAWhile;
     }
-    if client.wire.borrow().connection.is_none() && connect(client).await.is_err() {
+    if client.wire.borrow().connection.is_err() && !connect(client).await {
         // A waiting caller knows of the failure, counts it, and rings again if there is another caller.
         let owes = !client.debts().is_empty();
         return if client.breaker().is_open() || owes { Pause::ForAWhile } else { Pause::UntilCalled };
@@ -122,38 +122,32 @@ async fn step(client: &Arc<RedisClient>) -> Pause {
     if client.debts().is_put_off() { Pause::UntilRetry } else { Pause::UntilCalled }
 }
 
-async fn connect(client: &Arc<RedisClient>) -> Result<(), StoreError> {
+/// Makes the connection; returns whether it is there.
+async fn connect(client: &Arc<RedisClient>) -> bool {
     let notices = client.notices.clone();
     let strict = !client.settings.quiet().is_zero();
     // A connection that ended while no request used it fails no request.
     let (it, number) = (Arc::downgrade(client), client.wire.borrow().tries + 1);
     let over = move || it.upgrade().into_iter().for_each(|client| client.hang_up(Some(number)));
     let made = timeout(CONNECT, client.target.connect(&client.channel, strict, CONNECT, notices, over)).await;
-    let (connection, error) = match made {
-        Ok(Ok(connection)) => (Some(connection), None),
-        Ok(Err(error)) => (None, Some(connection::meaning(&error))),
-        Err(_) => (None, Some(StoreError::Unavailable)),
-    };
-    if let Some(connection) = &connection {
+    let made = made.map_or(Err(StoreError::Unavailable), |made| made.map_err(|error| connection::meaning(&error)));
+    if let Ok(connection) = &made {
         client.breaker().evicts(connection.evicts);
     }
-    client.wire.send_modify(|wire| {
-        wire.tries += 1;
-        (wire.connection, wire.error) = (connection, error.clone());
-    });
-    if let Some(error) = error {
-        return Err(error);
+    let is_made = made.is_ok();
+    client.wire.send_modify(|wire| (wire.connection, wire.tries) = (made, wire.tries + 1));
+    if is_made {
+        // Notices during that time were not heard.
+        let _ = client.notices.send(Notice::Missed);
     }
-    // Notices during that time were not heard.
-    let _ = client.notices.send(Notice::Missed);
-    Ok(())
+    is_made
 }
 
 /// Probes whether the server does what decisions need: a script that writes.
 async fn probe(client: &Arc<RedisClient>) -> Result<(), StoreError> {
-    if client.wire.borrow().connection.is_none() {
+    if client.wire.borrow().connection.is_err() && !connect(client).await {
         // A server that can't be reached is not there, whatever it says.
-        connect(client).await.map_err(|_| StoreError::Unavailable)?;
+        return Err(StoreError::Unavailable);
     }
     let call = Call::new(&script::PROBE).key(client.probed());
     let served = |reply: &Reply| if reply.word()? == b"served" { Ok(()) } else { Err(unexpected()) };
@@ -178,7 +172,7 @@ impl Drop for Bill<'_> {
 /// Pays some debts while there is a connection. This task makes connections, so a payment that waited for one would wait for itself.
 async fn pay(client: &Arc<RedisClient>) -> bool {
     let mut wire = client.wire.subscribe();
-    let mut lost = pin!(wire.wait_for(|wire| wire.connection.is_none()));
+    let mut lost = pin!(wire.wait_for(|wire| wire.connection.is_err()));
     let mut paid = pin!(pay_some(client));
     poll_fn(|cx| match paid.as_mut().poll(cx) {
         Poll::Pending if lost.as_mut().poll(cx).is_ready() => Poll::Ready(true),

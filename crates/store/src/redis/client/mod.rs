@@ -3,6 +3,7 @@
 mod connection_task;
 
 use std::{
+    mem,
     sync::{Arc, Mutex, MutexGuard},
     time::Duration,
 };
@@ -46,12 +47,10 @@ pub(super) struct RedisClient {
     connection_task: Task,
 }
 
-#[derive(Default)]
 pub(super) struct Wire {
-    pub(super) connection: Option<Connection>,
+    /// The connection, or why there is none.
+    pub(super) connection: Result<Connection, StoreError>,
     pub(super) tries: u64,
-    /// Error of the last try.
-    pub(super) error: Option<StoreError>,
 }
 
 /// Why there is no answer, and what that says of the server.
@@ -66,7 +65,7 @@ impl RedisClient {
             settings,
             breaker: Mutex::new(Breaker::new()),
             probed: Mutex::new(format!("{prefix}:probe")),
-            wire: watch::Sender::default(),
+            wire: watch::Sender::new(Wire { connection: Err(StoreError::Unavailable), tries: 0 }),
             notices: broadcast::Sender::new(NOTICES),
             debts: Mutex::default(),
             wake: Arc::default(),
@@ -173,26 +172,23 @@ impl RedisClient {
         let mut wire = self.wire.subscribe();
         let tries = {
             let now = wire.borrow_and_update();
-            if let Some(connection) = &now.connection {
+            if let Ok(connection) = &now.connection {
                 return Ok((connection.clone(), now.tries));
             }
             now.tries
         };
         self.wake_keeper();
-        let Ok(wire) = wire.wait_for(|wire| wire.connection.is_some() || wire.tries > tries).await else {
+        let Ok(wire) = wire.wait_for(|wire| wire.connection.is_ok() || wire.tries > tries).await else {
             return Err(StoreError::Unavailable);
         };
-        match &wire.connection {
-            Some(connection) => Ok((connection.clone(), wire.tries)),
-            None => Err(wire.error.clone().unwrap_or(StoreError::Unavailable)),
-        }
+        Ok((wire.connection.clone()?, wire.tries))
     }
 
     /// Drops the connection, unless another number has replaced it.
     pub(super) fn hang_up(&self, number: Option<u64>) {
         self.wire.send_if_modified(|wire| {
             let same = number.is_none_or(|number| number == wire.tries);
-            same && wire.connection.take().is_some()
+            same && mem::replace(&mut wire.connection, Err(StoreError::Unavailable)).is_ok()
         });
     }
 
