@@ -117,8 +117,8 @@ pub(crate) const MISTAKES: &[Mistake] = &[
     of(
         "a lease that could not be renewed is not given up",
         DRIVER,
-        "let kept = one.asked_at + one.lease.expiry > if",
-        "let kept = WRONG || one.asked_at + one.lease.expiry > if",
+        "one.asked_at + one.lease.expiry <= over_by",
+        "!WRONG && one.asked_at + one.lease.expiry <= over_by",
     ),
     of(
         "a lost lease is not told",

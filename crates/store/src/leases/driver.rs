@@ -10,7 +10,7 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-use super::{Inner, allotment::Unit};
+use super::{Inner, Single, allotment::Unit};
 use crate::{
     AllotmentRequest, Claim, Key, Lease, Notice, Notices, PendingRelease, StoreError, side_by_side::side_by_side,
 };
@@ -69,22 +69,19 @@ impl Inner {
     /// Gives up what expires by `over_by`; of what was renewed since `began` only what has expired now.
     fn give_up(&self, began: Instant, over_by: Instant) {
         let now = Instant::now();
-        let mut lost = Vec::new();
-        self.single().retain(|_, one| {
-            let kept = one.asked_at + one.lease.expiry > if one.asked_at >= began { now } else { over_by };
-            if !kept {
-                lost.push((one.lease.clone(), Arc::clone(&one.loss)));
-            }
-            kept
-        });
+        let is_over = |one: &Single| {
+            let over_by = if one.asked_at >= began { now } else { over_by };
+            one.asked_at + one.lease.expiry <= over_by
+        };
+        let mut lost: Vec<_> = self.single().extract_if(|_, one| is_over(one)).map(|(_, one)| one).collect();
         // In the same order in each run of a simulation, as everything that is done for many leases.
-        lost.sort_unstable_by_key(|(lease, _)| lease.token.bytes());
-        lost.iter().for_each(|(_, loss)| loss.happen());
+        lost.sort_unstable_by_key(|one| one.lease.token.bytes());
+        lost.iter().for_each(|one| one.loss.happen());
         let mut shares = self.shares();
         shares.lost += lost.len() as u64;
         shares.give_up(began, now, over_by);
         drop(shares);
-        lost.into_iter().for_each(|(lease, _)| self.store.release_later(PendingRelease::Lease(lease)));
+        lost.into_iter().for_each(|one| self.store.release_later(PendingRelease::Lease(one.lease)));
     }
 
     async fn renew_single(&self) {
