@@ -60,6 +60,40 @@ async fn a_file_is_followed_and_a_bad_one_changes_nothing() {
     fs::remove_file(&path).unwrap();
 }
 
+#[cfg(unix)]
+#[tokio::test]
+async fn a_pipe_in_place_of_a_file_is_a_mistake_and_a_link_to_a_file_is_none() {
+    let path = |ending| std::env::temp_dir().join(format!("tower-admission-pipe-{}.{ending}", std::process::id()));
+    let [link, file, pipe] = ["toml", "file", "pipe"].map(path);
+    let lead_to = |target: &std::path::Path| {
+        std::os::unix::fs::symlink(target, path("new")).unwrap();
+        fs::rename(path("new"), &link).unwrap();
+    };
+    fs::write(&file, "limit = 7").unwrap();
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    lead_to(&file);
+    let admission = Admission::builder().build().unwrap();
+    let (report, mut reports) = mpsc::unbounded_channel();
+    let watch = admission.watch(Sources::new().file(&link), ms(5), move |outcome| {
+        let _ = report.send(outcome.map_err(|error| error.to_string()));
+    });
+    let mut next = async || timeout(Duration::from_secs(30), reports.recv()).await;
+    assert_eq!(next().await.unwrap(), Some(Ok(())));
+    lead_to(&pipe);
+    let told = next().await;
+    // Ends a read of the pipe, which would keep the runtime from its end.
+    drop(fs::OpenOptions::new().read(true).write(true).open(&pipe).unwrap());
+    let mistake = told.expect("nobody waits for the pipe").unwrap().unwrap_err();
+    assert!(mistake.contains("can't be read: not a regular file"), "{mistake}");
+    assert!(admission.warnings().concat().contains("not a regular file"));
+    fs::write(&file, "limit = 8").unwrap();
+    lead_to(&file);
+    assert_eq!(next().await.unwrap(), Some(Ok(())));
+    assert_eq!(admission.snapshot().limit, 8);
+    drop(watch);
+    [link, file, pipe].iter().for_each(|it| fs::remove_file(it).unwrap());
+}
+
 #[tokio::test]
 async fn settings_that_a_handle_was_made_from_are_not_taken_anew() {
     let path = std::env::temp_dir().join(format!("tower-admission-start-{}.toml", std::process::id()));

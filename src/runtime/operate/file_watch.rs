@@ -31,7 +31,7 @@ impl Admission {
     /// A configuration with a mistake changes nothing; its problems are reported once, and stand in the
     /// [warnings](Self::warnings) until it is mended. Files are read whole, so a file
     /// should be replaced rather than written in place. Polling finds any change, including changes of links and
-    /// mounted directories.
+    /// mounted directories. What is no regular file, such as a named pipe, is a mistake.
     ///
     /// ```no_run
     /// # use std::time::Duration;
@@ -58,7 +58,7 @@ impl Admission {
         let shared = Arc::downgrade(&self.shared);
         let mut known = lock(&self.shared.origin).as_deref().cloned();
         Watch(tokio::spawn(async move {
-            let sources = Arc::new(sources);
+            let sources = Arc::new(sources.watched());
             let report = move |outcome| _ = shielded(|| report(outcome));
             // A text that can't be read, and why the settings that were read last can't be taken.
             let (mut mistake, mut refused) = (None, None);

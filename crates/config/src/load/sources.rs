@@ -1,7 +1,7 @@
 //! Where a configuration comes from, layer by layer, and where each of its values came from in the end.
 
 use std::{
-    fmt, fs,
+    fmt, fs, io,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -48,6 +48,7 @@ pub struct Sources {
     files: Vec<Text>,
     variables: Vec<Variables>,
     code: Vec<Arc<Change>>,
+    is_watched: bool,
 }
 
 type Change = dyn Fn(&mut AdmissionConfig) + Send + Sync;
@@ -116,6 +117,13 @@ impl Sources {
         self
     }
 
+    /// Takes files only that can be read again and again: to open a pipe waits until another process writes to it.
+    #[doc(hidden)]
+    pub const fn watched(mut self) -> Self {
+        self.is_watched = true;
+        self
+    }
+
     /// Reads all sources.
     ///
     /// # Errors
@@ -124,7 +132,7 @@ impl Sources {
     pub fn load(&self) -> Result<Loaded, ConfigError> {
         let problems = Problems::default();
         let mut said = Node::empty();
-        let files = self.files.iter().filter_map(|text| text.read(&problems));
+        let files = self.files.iter().filter_map(|text| text.read(self.is_watched, &problems));
         let variables = self.variables.iter().map(|variables| environment::read(&variables.list(&problems), &problems));
         for mut layer in files.chain(variables) {
             limits::spell_out(&mut layer, &problems);
@@ -161,7 +169,7 @@ impl Sources {
 }
 
 impl Text {
-    fn read(&self, problems: &Problems) -> Option<Node> {
+    fn read(&self, is_watched: bool, problems: &Problems) -> Option<Node> {
         // Some editors begin a text with a mark of its encoding.
         let bare = |text: &'_ str| text.strip_prefix('\u{feff}').unwrap_or(text).to_owned();
         let json = |name: &str, text: &str| json_text::read(&Origin::file(name), "", &bare(text), problems);
@@ -172,7 +180,12 @@ impl Text {
             Self::File(path) => {
                 let name = path.display().to_string();
                 let ending = path.extension().map(|ending| ending.to_string_lossy().to_ascii_lowercase());
-                let message = match (ending.as_deref(), fs::read_to_string(path)) {
+                // Of a link, what it leads to.
+                let text = match fs::metadata(path) {
+                    Ok(it) if is_watched && !it.is_file() => Err(io::Error::other("not a regular file")),
+                    _ => fs::read_to_string(path),
+                };
+                let message = match (ending.as_deref(), text) {
                     (_, Err(error)) => format!("can't be read: {error}"),
                     (Some("json"), Ok(text)) => return json(&name, &text),
                     (Some("toml") | None, Ok(text)) => return toml(&name, &text),
