@@ -165,20 +165,29 @@ impl Capture {
             Ok((state.engine.mode(), state.engine.limit(), partitions))
         });
         let (mode, limit, partitions) = started?;
-        let policy = lock(&shared.policy).clone();
-        let (policy, without_policy) = (policy.clone().ok(), policy.err());
-        let (name, mode) = (shared.name.to_string(), mode.as_str().to_owned());
-        let header = Header { capture: VERSION, name, mode, policy, without_policy, limit, ..Header::default() };
+        let header = Header { mode: mode.as_str().to_owned(), limit, ..header(&shared, VERSION) };
         let write = move || writer::write(io::BufWriter::new(out), &header, partitions, &rows, &end);
-        let writer = match std::thread::Builder::new().name("admission-capture".to_owned()).spawn(write) {
-            Ok(writer) => writer,
-            Err(error) => {
-                drop(shared.with_engine(|state, _| state.tape.take()));
-                return Err(error.into());
-            }
-        };
+        let writer = spawn(&shared, write)?;
         Ok(Recording { shared, writer: Some(writer) })
     }
+}
+
+/// Returns the start of a capture, but for the state of the engine.
+fn header(shared: &Shared, capture: u32) -> Header {
+    let (policy, without_policy) = match lock(&shared.policy).clone() {
+        Ok(policy) => (Some(policy), None),
+        Err(what) => (None, Some(what)),
+    };
+    Header { capture, name: shared.name.to_string(), policy, without_policy, ..Header::default() }
+}
+
+/// Starts the thread that takes what is recorded. Where there is none, the recording ends.
+fn spawn<T: Send + 'static>(
+    shared: &Shared,
+    take: impl FnOnce() -> T + Send + 'static,
+) -> Result<JoinHandle<T>, CaptureError> {
+    let thread = std::thread::Builder::new().name("admission-capture".to_owned()).spawn(take);
+    Ok(thread.inspect_err(|_| drop(shared.with_engine(|state, _| state.tape.take())))?)
 }
 
 impl Recording {

@@ -11,11 +11,14 @@ use std::{
 
 use serde_json::Value;
 
-use super::{CapturedLines, Header, ROLLING, Ring, record};
+use super::{CapturedLines, ROLLING, Ring, record};
 use crate::{
     Admission, Clock, Outcome, Ticket,
     limit::Fixed,
-    runtime::core::{Row, Tape},
+    runtime::{
+        capture::line::Header,
+        core::{Row, Tape},
+    },
 };
 
 #[derive(Clone, Debug, Default)]

@@ -27,10 +27,7 @@ use std::{
 pub use self::lines::CapturedLines;
 use self::ring::Ring;
 pub(in crate::runtime) use self::trouble::Slot;
-use super::{
-    BUFFER, CaptureError,
-    line::{Header, ROLLING},
-};
+use super::{BUFFER, CaptureError, header, line::ROLLING, spawn};
 use crate::{
     engine::{Health, Timestamp, nanos},
     runtime::{
@@ -127,17 +124,10 @@ impl RollingCapture {
             state.record(Tape::with_gaps(sender))
         });
         let checkpoint = checkpoint.ok_or(CaptureError::Running)?;
-        let policy = lock(&shared.policy).clone();
-        let (policy, without_policy) = (policy.clone().ok(), policy.err());
-        let name = shared.name.to_string();
-        let head = Header { capture: ROLLING, name, policy, without_policy, ..Header::default() };
+        let head = header(shared, ROLLING);
         let ring = Arc::new(Mutex::new(Ring::new(self.last, self.max_bytes, head, checkpoint)));
         let taken = Arc::clone(&ring);
-        let thread = std::thread::Builder::new().name("admission-capture".to_owned());
-        if let Err(error) = thread.spawn(move || record(&taken, &rows)) {
-            drop(shared.with_engine(|state, _| state.tape.take()));
-            return Err(error.into());
-        }
+        spawn(shared, move || record(&taken, &rows))?;
         Ok(ring)
     }
 }
