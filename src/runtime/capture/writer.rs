@@ -23,13 +23,17 @@ use crate::{
 /// difference to any decision.
 type SlotPrint = ([u64; 4], bool, u64);
 
-/// What a row says of a request, without names.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Brief {
+/// A row about a request, or of time that passes, without names.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Brief<'a> {
+    pub(super) t: u64,
     pub(super) verb: Verb,
     pub(super) id: Option<u64>,
-    pub(super) gets: Option<&'static str>,
-    pub(super) outcome: Option<&'static str>,
+    pub(super) deadline: Option<u64>,
+    pub(super) gets: Option<&'a str>,
+    pub(super) outcome: Option<&'a str>,
+    pub(super) limit: Option<usize>,
+    pub(super) since: Option<u64>,
 }
 
 #[derive(Debug, Default)]
@@ -75,22 +79,19 @@ pub(super) fn write(
     Ok((count, error))
 }
 
-fn put(out: &mut impl Write, line: &impl serde::Serialize) -> io::Result<()> {
+pub(super) fn put(out: &mut impl Write, line: &impl serde::Serialize) -> io::Result<()> {
     serde_json::to_writer(&mut *out, line)?;
     out.write_all(b"\n")
 }
 
-pub(super) const fn answer_word(reason: Option<Reason>) -> &'static str {
-    match reason {
-        None => "slot",
-        Some(reason) => reason.as_str(),
-    }
+fn answer_word(reason: Option<Reason>) -> &'static str {
+    reason.map_or("slot", Reason::as_str)
 }
 
 impl Names {
-    /// Follows a row about a request, and says it without names; `None` for other rows.
-    pub(super) fn brief(&mut self, step: &Step) -> Option<Brief> {
-        let says = |verb, id| Brief { verb, id, gets: None, outcome: None };
+    /// Follows a row about a request, and says it without names and times; `None` for other rows.
+    pub(super) fn brief(&mut self, step: &Step) -> Option<Brief<'static>> {
+        let says = |verb, id| Brief { verb, id, ..Brief::default() };
         Some(match *step {
             Step::Arrive(ref arrive) => {
                 let (id, gets) = self.comes(arrive.gets);
@@ -121,10 +122,10 @@ impl Names {
         })
     }
 
-    fn observed(&mut self, verb: Verb, (slot, was_observed): ([u64; 4], bool), outcome: Outcome) -> Brief {
+    fn observed(&mut self, verb: Verb, (slot, was_observed): ([u64; 4], bool), outcome: Outcome) -> Brief<'static> {
         let id = self.take(slot, was_observed);
         self.slots.extend(id.map(|id| (slot, true, id)));
-        Brief { verb, id, gets: None, outcome: Some(outcome.as_str()) }
+        Brief { verb, id, outcome: Some(outcome.as_str()), ..Brief::default() }
     }
 
     /// Returns the limit, if it moved.

@@ -2,7 +2,10 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use crate::runtime::capture::line::{CaptureRow, Verb};
+use crate::runtime::capture::{
+    line::{CaptureRow, Verb},
+    writer::Brief,
+};
 
 /// The verbs of rows about requests, and of time that passes.
 const VERBS: [Verb; 10] = [
@@ -38,20 +41,6 @@ pub(super) struct Shape(pub(super) Vec<u8>);
 pub(super) struct Names {
     shapes: Vec<Arc<[u8]>>,
     words: Vec<String>,
-}
-
-/// A row that is not rare.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Parts<'a> {
-    pub(super) t: u64,
-    pub(super) verb: Verb,
-    pub(super) id: Option<u64>,
-    pub(super) shape: &'a [u8],
-    pub(super) deadline: Option<u64>,
-    pub(super) gets: Option<&'a str>,
-    pub(super) outcome: Option<&'a str>,
-    pub(super) limit: Option<usize>,
-    pub(super) since: Option<u64>,
 }
 
 impl Shape {
@@ -106,12 +95,12 @@ impl Encoder {
         self.bytes.extend(json);
     }
 
-    /// Puts a row about a request. Returns what the request has in common with others, for a row with that.
-    pub(super) fn put_brief(&mut self, row: &Parts<'_>) -> Option<&Arc<[u8]>> {
+    /// Puts a row about a request, with its shape. Returns the shape as it is kept, for a row with one.
+    pub(super) fn put_brief(&mut self, row: &Brief<'_>, shape: &[u8]) -> Option<&Arc<[u8]>> {
         let verb = VERBS.iter().position(|&verb| verb == row.verb).unwrap_or_default();
         let mask = [
             (ID, row.id.is_some()),
-            (SHAPE, !row.shape.is_empty()),
+            (SHAPE, !shape.is_empty()),
             (DEADLINE, row.deadline.is_some()),
             (GETS, row.gets.is_some()),
             (OUTCOME, row.outcome.is_some()),
@@ -127,7 +116,7 @@ impl Encoder {
             self.signed(id, self.last.id);
             self.last.id = id;
         }
-        let shape = (!row.shape.is_empty()).then(|| self.shape(row.shape));
+        let shape = (!shape.is_empty()).then(|| self.shape(shape));
         if let Some(number) = shape {
             self.number(number);
         }
@@ -145,6 +134,11 @@ impl Encoder {
             self.signed(since, row.t);
         }
         self.names.shapes.get(usize::try_from(shape?).ok()?)
+    }
+
+    /// Forgets what only further rows need.
+    pub(super) fn finish(&mut self) {
+        self.shapes = HashMap::new();
     }
 
     /// From here on, differences begin anew.
@@ -227,12 +221,10 @@ impl Decoder<'_> {
             row.deadline = Some(self.signed(t)?);
         }
         if has(GETS) {
-            let number = self.index()?;
-            row.gets = Some(self.names.words.get(number)?.clone());
+            row.gets = Some(self.word()?);
         }
         if has(OUTCOME) {
-            let number = self.index()?;
-            row.outcome = Some(self.names.words.get(number)?.clone());
+            row.outcome = Some(self.word()?);
         }
         if has(LIMIT) {
             row.limit = Some(self.index()?);
@@ -250,6 +242,11 @@ impl Decoder<'_> {
             *name = Some(std::str::from_utf8(self.take(length)?).ok()?.to_owned());
         }
         Some(())
+    }
+
+    fn word(&mut self) -> Option<String> {
+        let number = self.index()?;
+        self.names.words.get(number).cloned()
     }
 
     fn take(&mut self, length: usize) -> Option<&[u8]> {

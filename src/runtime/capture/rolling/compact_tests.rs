@@ -1,7 +1,10 @@
 //! Rows in few bytes are read as they were written.
 
-use super::compact::{Decoder, Encoder, Last, Parts, Shape};
-use crate::runtime::capture::line::{CaptureRow, Verb};
+use super::compact::{Decoder, Encoder, Last, Shape};
+use crate::runtime::capture::{
+    line::{CaptureRow, Verb},
+    writer::Brief,
+};
 
 /// Puts a row as a ring does: in few bytes if it is about a request.
 fn put(encoder: &mut Encoder, mut row: CaptureRow) {
@@ -14,7 +17,7 @@ fn put(encoder: &mut Encoder, mut row: CaptureRow) {
     shape.set(row.waits, names.each_ref().map(Option::as_deref));
     let CaptureRow { t, verb, id, deadline, limit, since, .. } = row;
     let (gets, outcome) = (row.gets.as_deref(), row.outcome.as_deref());
-    encoder.put_brief(&Parts { t, verb, id, shape: &shape.0, deadline, gets, outcome, limit, since });
+    encoder.put_brief(&Brief { t, verb, id, deadline, gets, outcome, limit, since }, &shape.0);
 }
 
 fn rows() -> Vec<CaptureRow> {

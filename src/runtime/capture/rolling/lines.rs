@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use super::ring::{At, Segment};
-use crate::runtime::capture::line::{CaptureRow, Verb};
+use crate::runtime::capture::{
+    line::{CaptureRow, Verb},
+    writer,
+};
 
 /// Bytes that are made at a time.
 const CHUNK: usize = 64 * 1_024;
@@ -36,7 +39,7 @@ impl CapturedLines {
         if self.segment == 0 {
             put(out, &segment.header(self.until()));
         } else if segment.missed > 0 {
-            let (t, count) = (segment.header(0).from.unwrap_or_default(), Some(segment.missed));
+            let (t, count) = (segment.first, Some(segment.missed));
             put(out, &CaptureRow { t, verb: Verb::Gap, count, ..CaptureRow::default() });
         }
         segment.start(self.segment == 0 || segment.missed > 0)
@@ -59,10 +62,7 @@ impl Iterator for CapturedLines {
                 self.has_ended = true;
                 return Some(out);
             };
-            let mut at = match self.at {
-                Some(at) => at,
-                None => self.begin(&segment, &mut out),
-            };
+            let mut at = self.at.unwrap_or_else(|| self.begin(&segment, &mut out));
             match segment.read(&mut at) {
                 Some(row) => {
                     self.rows += 1;
@@ -78,7 +78,5 @@ impl Iterator for CapturedLines {
 
 /// Puts a line. Writing to memory does not fail.
 fn put(out: &mut Vec<u8>, line: &impl serde::Serialize) {
-    if serde_json::to_writer(&mut *out, line).is_ok() {
-        out.push(b'\n');
-    }
+    let _ = writer::put(out, line);
 }

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use super::compact::{Decoder, Encoder, Last, Names, Parts, Shape};
+use super::compact::{Decoder, Encoder, Last, Shape};
 use crate::{
     engine::nanos,
     runtime::{
@@ -22,17 +22,15 @@ use crate::{
 const SEGMENTS: u64 = 16;
 
 /// A part of the capture.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Segment {
     /// The state at its start.
-    pub(super) head: Header,
-    first: u64,
+    head: Header,
+    pub(super) first: u64,
     pub(super) last: u64,
     /// Turns that are missing before it.
     pub(super) missed: u64,
-    size: usize,
-    bytes: Vec<u8>,
-    names: Names,
+    rows: Encoder,
     /// Where rows begin; before are those of what was there.
     start: usize,
 }
@@ -56,12 +54,17 @@ impl Segment {
             at.last = Last::default();
         }
         // Rows of what was there end where the others begin: differences start anew there.
-        let end = if at.byte < self.start { self.start } else { self.bytes.len() };
-        let bytes = self.bytes.get(at.byte..end)?;
-        let mut decoder = Decoder { bytes, names: &self.names, last: at.last };
+        let Encoder { bytes, names, .. } = &self.rows;
+        let end = if at.byte < self.start { self.start } else { bytes.len() };
+        let mut decoder = Decoder { bytes: bytes.get(at.byte..end)?, names, last: at.last };
         let row = decoder.next()?;
         *at = At { byte: end - decoder.bytes.len(), last: decoder.last };
         Some(row)
+    }
+
+    /// Returns the first line of a capture that begins with this segment.
+    pub(super) fn header(&self, until: u64) -> Header {
+        Header { capture: ROLLING, from: Some(self.first), until: Some(until), ..self.head.clone() }
     }
 }
 
@@ -75,7 +78,7 @@ struct Open {
 }
 
 /// The capture as it goes on.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Ring {
     pub(super) last: Duration,
     pub(super) max_bytes: usize,
@@ -90,38 +93,14 @@ pub(super) struct Ring {
     workers: BTreeMap<[Option<String>; 4], CaptureRow>,
     done: VecDeque<Arc<Segment>>,
     done_size: usize,
-    now: Encoder,
-    now_first: u64,
-    now_last: u64,
-    now_missed: u64,
-    now_start: usize,
-    now_head: Header,
+    now: Segment,
     /// What the newest request asked for.
     shape: Shape,
 }
 
 impl Ring {
     pub(super) fn new(last: Duration, max_bytes: usize, head: Header, checkpoint: Checkpoint) -> Self {
-        let mut ring = Self {
-            last,
-            max_bytes,
-            is_running: true,
-            rows: 0,
-            missed: 0,
-            names: writer::Names::default(),
-            now_head: head.clone(),
-            head,
-            open: BTreeMap::new(),
-            workers: BTreeMap::new(),
-            done: VecDeque::new(),
-            done_size: 0,
-            now: Encoder::default(),
-            now_first: 0,
-            now_last: 0,
-            now_missed: 0,
-            now_start: 0,
-            shape: Shape::default(),
-        };
+        let mut ring = Self { last, max_bytes, is_running: true, head, ..Self::default() };
         ring.begin(checkpoint);
         ring
     }
@@ -137,7 +116,7 @@ impl Ring {
             let line = CaptureRow { ended: Vec::new(), ..self.names.line(row) };
             self.make_room(t);
             self.note(&line);
-            return self.now.put(&line);
+            return self.now.rows.put(&line);
         };
         let limit = self.names.moved(row.limit);
         if brief.verb == Verb::Tick && limit.is_none() {
@@ -148,12 +127,10 @@ impl Ring {
         let arrive = if let Step::Arrive(arrive) = &row.step { Some(&**arrive) } else { None };
         let until = arrive.and_then(|arrive| deadline(arrive.deadline));
         self.shape(arrive);
-        let Brief { verb, id, gets, outcome } = brief;
-        let shape = &self.shape.0;
-        let parts = Parts { t, verb, id, shape, deadline: until, gets, outcome, limit, since: None };
-        let shape = self.now.put_brief(&parts);
-        let Some(id) = id else { return };
-        match (verb, gets) {
+        let brief = Brief { t, deadline: until, limit, ..brief };
+        let shape = self.now.rows.put_brief(&brief, &self.shape.0);
+        let Some(id) = brief.id else { return };
+        match (brief.verb, brief.gets) {
             (Verb::Arrive, Some(gets @ ("slot" | "place"))) => {
                 let open = shape.map(|shape| Open { shape: Arc::clone(shape), since: t, deadline: until, gets });
                 self.open.extend(open.map(|open| (id, open)));
@@ -170,7 +147,7 @@ impl Ring {
             self.finish_segment();
             self.begin_segment(t, 0, &[]);
         }
-        (self.rows, self.now_last) = (self.rows + 1, t);
+        (self.rows, self.now.last) = (self.rows + 1, t);
     }
 
     /// Writes down what a request asked for.
@@ -185,7 +162,7 @@ impl Ring {
     /// Whether the present segment has had its time or its memory.
     fn is_over(&self, t: u64) -> bool {
         let longest = (nanos(self.last) / SEGMENTS).max(1_000_000_000);
-        t.saturating_sub(self.now_first) > longest || self.now.size() > self.max_bytes / 16
+        t.saturating_sub(self.now.first) > longest || self.now.rows.size() > self.max_bytes / 16
     }
 
     fn begin(&mut self, checkpoint: Checkpoint) {
@@ -200,37 +177,35 @@ impl Ring {
             let (since, deadline) = (it.since.as_nanos().min(at), deadline(it.asked.deadline));
             self.open.insert(id, Open { shape: (&*self.shape.0).into(), since, deadline, gets });
         }
-        let unseen: Vec<_> = others.into_iter().filter_map(|row| self.note(&row)).collect();
+        let (unseen, others): (Vec<_>, Vec<_>) = others.into_iter().partition(|row| row.verb == Verb::Present);
+        others.iter().for_each(|row| self.note(row));
         self.begin_segment(at, missed, &unseen);
     }
 
     fn begin_segment(&mut self, t: u64, missed: u64, unseen: &[CaptureRow]) {
-        self.now = Encoder::default();
-        (self.now_first, self.now_last, self.now_missed) = (t, t, missed);
-        self.now_head = self.head.clone();
+        let mut rows = Encoder::default();
         self.workers.retain(|_, row| row.t.saturating_add(row.valid_for.unwrap_or_default()) > t);
         for (&id, open) in &self.open {
-            let (id, since, gets) = (Some(id), Some(open.since), Some(open.gets));
-            let (shape, deadline) = (&*open.shape, open.deadline);
-            let present = Parts { t, verb: Verb::Present, id, shape, deadline, gets, since, ..Parts::default() };
-            self.now.put_brief(&present);
+            let (id, since, gets, deadline) = (Some(id), Some(open.since), Some(open.gets), open.deadline);
+            let present = Brief { t, verb: Verb::Present, id, deadline, gets, since, ..Brief::default() };
+            rows.put_brief(&present, &open.shape);
         }
         for row in self.workers.values() {
             let left = (row.t + row.valid_for.unwrap_or_default()).saturating_sub(t);
-            self.now.put(&CaptureRow { t, valid_for: Some(left), ..row.clone() });
+            rows.put(&CaptureRow { t, valid_for: Some(left), ..row.clone() });
         }
-        unseen.iter().for_each(|row| self.now.put(row));
-        self.now.restart();
-        self.now_start = self.now.bytes.len();
+        unseen.iter().for_each(|row| rows.put(row));
+        rows.restart();
+        let start = rows.bytes.len();
+        self.now = Segment { head: self.head.clone(), first: t, last: t, missed, rows, start };
     }
 
-    /// Follows what is there besides requests. Returns a row that says how many requests there are.
-    fn note(&mut self, row: &CaptureRow) -> Option<CaptureRow> {
+    /// Follows what is there besides requests.
+    fn note(&mut self, row: &CaptureRow) {
         if let Some(limit) = row.limit {
             self.head.limit = limit;
         }
         match row.verb {
-            Verb::Present => return Some(row.clone()),
             Verb::Mode => self.head.mode = row.mode.clone().unwrap_or_default(),
             Verb::Reload => {
                 (self.head.policy, self.head.without_policy) = (row.policy.clone(), row.without_policy.clone());
@@ -245,64 +220,44 @@ impl Ring {
             }
             _ => {}
         }
-        None
     }
 
     fn finish_segment(&mut self) {
-        let encoder = std::mem::take(&mut self.now);
-        let segment = self.segment(encoder);
-        self.done_size += segment.size;
-        self.done.push_back(Arc::new(segment));
+        let mut done = std::mem::take(&mut self.now);
+        self.now.last = done.last;
+        done.rows.finish();
+        self.done_size += done.rows.size();
+        self.done.push_back(Arc::new(done));
         self.forget();
-    }
-
-    fn segment(&self, encoder: Encoder) -> Segment {
-        let size = encoder.size();
-        Segment {
-            head: self.now_head.clone(),
-            first: self.now_first,
-            last: self.now_last,
-            missed: self.now_missed,
-            size,
-            bytes: encoder.bytes,
-            names: encoder.names,
-            start: self.now_start,
-        }
     }
 
     /// Forgets segments that are too old, or too much.
     pub(super) fn forget(&mut self) {
-        let since = self.now_last.saturating_sub(nanos(self.last));
+        let since = self.now.last.saturating_sub(nanos(self.last));
         while let Some(oldest) = self.done.front() {
             if oldest.last >= since && self.size() <= self.max_bytes {
                 break;
             }
-            self.done_size -= oldest.size;
+            self.done_size -= oldest.rows.size();
             self.done.pop_front();
         }
     }
 
     /// Returns how much memory the rows take.
     pub(super) fn size(&self) -> usize {
-        self.done_size + self.now.size()
+        self.done_size + self.now.rows.size()
     }
 
     /// Returns the times of the oldest row and of the newest.
     pub(super) fn span(&self) -> (u64, u64) {
-        (self.done.front().map_or(self.now_first, |oldest| oldest.first), self.now_last)
+        (self.done.front().map_or(self.now.first, |oldest| oldest.first), self.now.last)
     }
 
     /// Returns the segments with rows after a time.
     pub(super) fn since(&self, since: u64) -> Vec<Arc<Segment>> {
-        let now = self.now.copy();
+        let Segment { head, rows, .. } = &self.now;
+        let now = Segment { head: head.clone(), rows: rows.copy(), ..self.now };
         let done = self.done.iter().filter(|segment| segment.last >= since).cloned();
-        done.chain([Arc::new(self.segment(now))]).collect()
-    }
-}
-
-impl Segment {
-    /// Returns the first line of a capture that begins with this segment.
-    pub(super) fn header(&self, until: u64) -> Header {
-        Header { capture: ROLLING, from: Some(self.first), until: Some(until), ..self.head.clone() }
+        done.chain([Arc::new(now)]).collect()
     }
 }
