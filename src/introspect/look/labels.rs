@@ -1,6 +1,6 @@
 //! Labels, of which there may be ten thousand: a page of them at a time.
 
-use std::{cmp::Ordering, collections::BTreeMap};
+use std::collections::BTreeMap;
 
 use crate::{
     engine::{Foremost, LabelRow, LabelSnapshot, LabelStatus, Subject, normal},
@@ -13,19 +13,6 @@ use crate::{
 
 /// Entries that are read in one turn: a request that wants a slot waits for no more than that.
 const AT_ONCE: usize = 256;
-
-/// The rows of one label, one for each class, and what they are together.
-struct Group<'a> {
-    rows: &'a [LabelRow],
-    status: LabelStatus,
-    in_flight: usize,
-    waiting: usize,
-    oldest_wait: f64,
-    admitted: u64,
-    rejected: u64,
-    rejected_per_second: f64,
-    left_per_second: f64,
-}
 
 /// A page of the labels that are known.
 pub(in crate::introspect) fn label_page(admission: &Admission, query: &LabelQuery) -> LabelPage {
@@ -46,19 +33,18 @@ pub(super) fn label_page_and_foremost(
 fn page_of(admission: &Admission, query: &LabelQuery, mut rows: Vec<LabelRow>) -> LabelPage {
     let total = rows.chunk_by(same_label).count();
     rows.retain(|row| query.wants(&row.namespace, &row.name));
-    let mut groups: Vec<_> = rows.chunk_by(same_label).map(Group::of).collect();
     let mut by_status = BTreeMap::new();
-    for group in &groups {
-        *by_status.entry(group.status.as_str().to_owned()).or_default() += 1;
+    for classes in rows.chunk_by(same_label) {
+        *by_status.entry(status(classes).as_str().to_owned()).or_default() += 1;
     }
-    if let Some(status) = query.status {
-        groups.retain(|group| group.rows.iter().any(|row| row.status == status));
-    }
+    let has_status = |classes: &&[LabelRow]| query.status.is_none_or(|it| classes.iter().any(|row| row.status == it));
+    let matching = rows.chunk_by(same_label).filter(has_status).enumerate();
+    let mut found: Vec<_> = matching.map(|(place, it)| (sort_key(it, place, query.sort), it)).collect();
     // Stable, and the rows are sorted by name.
-    groups.sort_by(|a, b| if query.descending { b.compare(a, query.sort) } else { a.compare(b, query.sort) });
-    let matched = groups.len();
-    let shown = groups.iter().skip(query.offset).take(query.limit);
-    let labels = shown.filter_map(|group| item(admission, group.rows)).collect();
+    found.sort_by(|(a, _), (b, _)| if query.descending { b.total_cmp(a) } else { a.total_cmp(b) });
+    let matched = found.len();
+    let shown = found.iter().skip(query.offset).take(query.limit);
+    let labels = shown.filter_map(|(_, classes)| item(admission, classes)).collect();
     let end = query.offset.saturating_add(query.limit);
     let next_offset = (end < matched).then_some(end);
     LabelPage { total, matched, by_status, offset: query.offset, limit: query.limit, next_offset, labels }
@@ -69,17 +55,18 @@ fn page_of(admission: &Admission, query: &LabelQuery, mut rows: Vec<LabelRow>) -
 fn foremost(rows: &[LabelRow], partitions: &[Partition]) -> Vec<Foremost> {
     /// Rows of the table.
     const MOST: usize = 5;
-    let groups: Vec<_> = rows.chunk_by(same_label).map(Group::of).filter(|it| it.is_named()).collect();
+    let named = |classes: &&[LabelRow]| classes.first().is_some_and(|row| !row.name.is_empty());
+    let labels = rows.chunk_by(same_label).filter(named);
     let partitions: Vec<_> = partitions.iter().map(|it| Foremost::of_partition(&it.snapshot)).collect();
     let of_partition = |it: &Foremost| [it.harm(), it.in_flight as f64];
-    let mut all: Vec<_> = groups.iter().map(|it| ([it.harm(), it.in_flight as f64], Some(it))).collect();
+    let mut all: Vec<_> = labels.map(|it| ([harm(it), in_flight(it)], Ok(it))).collect();
     // Labels say more, where they account for most of it.
     let are_few = |by: usize| {
         let labels: f64 = all.iter().map(|it| it.0[by]).sum();
         labels * 2.0 < partitions.iter().map(|it| of_partition(it)[by]).sum()
     };
     if are_few(0) || are_few(1) {
-        all.extend(partitions.iter().map(|it| (of_partition(it), None)));
+        all.extend(partitions.iter().map(|it| (of_partition(it), Err(it))));
     }
     let orders = [0, 1].map(|by| {
         let mut order: Vec<_> = (0..all.len()).filter(|&it| all[it].0[by] > 0.0).collect();
@@ -95,8 +82,8 @@ fn foremost(rows: &[LabelRow], partitions: &[Partition]) -> Vec<Foremost> {
         }
     }
     let told = found.into_iter().take(MOST).map(|it| match all[it].1 {
-        Some(group) => Foremost::of_label(group.rows),
-        None => partitions[it - groups.len()].clone(),
+        Ok(classes) => Foremost::of_label(classes),
+        Err(partition) => partition.clone(),
     });
     told.collect()
 }
@@ -150,41 +137,40 @@ fn item(admission: &Admission, rows: &[LabelRow]) -> Option<Label> {
     of_classes(classes)
 }
 
-impl<'a> Group<'a> {
-    fn of(rows: &'a [LabelRow]) -> Self {
-        Self {
-            rows,
-            status: rows.iter().map(|row| row.status).max().unwrap_or(LabelStatus::Accepting),
-            in_flight: rows.iter().map(|row| row.in_flight).sum(),
-            waiting: rows.iter().map(|row| row.waiting).sum(),
-            oldest_wait: rows.iter().map(|row| row.oldest_wait_seconds).fold(0.0, f64::max),
-            admitted: rows.iter().map(|row| row.admitted).sum(),
-            rejected: rows.iter().map(|row| row.rejected).sum(),
-            rejected_per_second: rows.iter().map(|row| row.rejected_per_second).sum(),
-            left_per_second: rows.iter().map(|row| row.left_per_second).sum(),
-        }
-    }
+fn status(classes: &[LabelRow]) -> LabelStatus {
+    classes.iter().map(|row| row.status).max().unwrap_or(LabelStatus::Accepting)
+}
 
-    fn is_named(&self) -> bool {
-        self.rows.first().is_some_and(|row| !row.name.is_empty())
-    }
+fn sum(classes: &[LabelRow], of: fn(&LabelRow) -> f64) -> f64 {
+    classes.iter().map(of).sum()
+}
 
-    #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
-    fn harm(&self) -> f64 {
-        self.rejected_per_second + self.left_per_second + self.waiting as f64
-    }
+#[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
+fn in_flight(classes: &[LabelRow]) -> f64 {
+    sum(classes, |row| row.in_flight as f64)
+}
 
-    fn compare(&self, other: &Self, sort: LabelSort) -> Ordering {
-        match sort {
-            LabelSort::Label => self.rows.first().map(identity).cmp(&other.rows.first().map(identity)),
-            LabelSort::Status => self.status.cmp(&other.status),
-            LabelSort::Leased => self.in_flight.cmp(&other.in_flight),
-            LabelSort::Ready => self.waiting.cmp(&other.waiting),
-            LabelSort::OldestWait => self.oldest_wait.total_cmp(&other.oldest_wait),
-            LabelSort::Admitted => self.admitted.cmp(&other.admitted),
-            LabelSort::Rejected => self.rejected.cmp(&other.rejected),
-            LabelSort::RejectedPerSecond => self.rejected_per_second.total_cmp(&other.rejected_per_second),
-            LabelSort::Harm => self.harm().total_cmp(&other.harm()),
-        }
+#[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
+fn waiting(classes: &[LabelRow]) -> f64 {
+    sum(classes, |row| row.waiting as f64)
+}
+
+fn harm(classes: &[LabelRow]) -> f64 {
+    sum(classes, |row| row.rejected_per_second) + sum(classes, |row| row.left_per_second) + waiting(classes)
+}
+
+/// What labels are sorted by, of the rows of one and of its place among all by name.
+#[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
+fn sort_key(classes: &[LabelRow], place: usize, sort: LabelSort) -> f64 {
+    match sort {
+        LabelSort::Label => place as f64,
+        LabelSort::Status => f64::from(status(classes) as u8),
+        LabelSort::Leased => in_flight(classes),
+        LabelSort::Ready => waiting(classes),
+        LabelSort::OldestWait => classes.iter().map(|row| row.oldest_wait_seconds).fold(0.0, f64::max),
+        LabelSort::Admitted => sum(classes, |row| row.admitted as f64),
+        LabelSort::Rejected => sum(classes, |row| row.rejected as f64),
+        LabelSort::RejectedPerSecond => sum(classes, |row| row.rejected_per_second),
+        LabelSort::Harm => harm(classes),
     }
 }
