@@ -11,7 +11,10 @@ pub(in crate::runtime) use without::{LastReported, Since, admitted, rejected, st
 
 #[cfg(feature = "tracing")]
 mod with {
-    use std::{borrow::Cow, collections::BTreeMap, sync::Mutex};
+    use std::{
+        collections::BTreeMap,
+        sync::{Arc, Mutex},
+    };
 
     use tracing::{Level, Span, debug, enabled, info, warn};
 
@@ -45,29 +48,32 @@ mod with {
     /// Notes on the current span that a request was admitted, to which partition, and after which wait; or that it runs
     /// because decisions don't bind, and why it would not have been admitted.
     pub(crate) fn admitted(core: &Core, partition: PartitionId, dry_run: DryRunOutcome, since: Option<Since>) {
-        let _ = call_subscriber(core, || {
-            let span = Span::current();
-            if !span.is_disabled() {
-                let (outcome, reason) = dry_run.outcome();
-                span.record("admission.outcome", outcome);
-                if let Some(reason) = reason {
-                    span.record("admission.reason", reason.as_str());
-                }
-                span.record("admission.partition", &*core.partition_name(partition));
-                record_wait(core, &span, since);
+        note_on_span(core, since, |span| {
+            let (outcome, reason) = dry_run.outcome();
+            span.record("admission.outcome", outcome);
+            if let Some(reason) = reason {
+                span.record("admission.reason", reason.as_str());
             }
+            span.record("admission.partition", &*core.partition_name(partition));
         });
     }
 
     /// Notes on the current span that a request was rejected, and why.
     pub(crate) fn rejected(core: &Core, rejection: &Rejection, since: Option<Since>) {
+        note_on_span(core, since, |span| {
+            span.record("admission.outcome", "rejected");
+            span.record("admission.reason", rejection.reason().as_str());
+            span.record("admission.partition", rejection.partition());
+        });
+    }
+
+    fn note_on_span(core: &Core, since: Option<Since>, note: impl FnOnce(&Span)) {
         let _ = call_subscriber(core, || {
             let span = Span::current();
             if !span.is_disabled() {
-                span.record("admission.outcome", "rejected");
-                span.record("admission.reason", rejection.reason().as_str());
-                span.record("admission.partition", rejection.partition());
-                record_wait(core, &span, since);
+                note(&span);
+                let waited = since.map_or(0, |Since(since)| core.time.now().since(since).as_millis());
+                span.record("admission.waited_ms", u64::try_from(waited).unwrap_or(u64::MAX));
             }
         });
     }
@@ -92,90 +98,69 @@ mod with {
         });
     }
 
-    fn record_wait(core: &Core, span: &Span, since: Option<Since>) {
-        let waited = since.map_or(0, |Since(since)| core.time.now().since(since).as_millis());
-        span.record("admission.waited_ms", u64::try_from(waited).unwrap_or(u64::MAX));
-    }
-
     /// What subscribers were told so far.
     #[derive(Clone, Debug)]
-    pub(crate) struct LastReported {
-        mode: Cow<'static, str>,
-        draining: bool,
-        limit: usize,
-        shadow_limit: Option<usize>,
-        reloads: u64,
-        expired_slots: u64,
-        law_panics: u64,
-        /// Rejections by partition and reason.
-        rejected: BTreeMap<(String, Cow<'static, str>), u64>,
-    }
+    pub(crate) struct LastReported(Arc<Snapshot>);
 
     impl LastReported {
-        pub(crate) fn of(snapshot: &Snapshot) -> Self {
-            let rejected = snapshot.partitions.iter().flat_map(|partition| {
-                partition.rejected.iter().map(|(reason, count)| ((partition.name.clone(), reason.clone()), *count))
-            });
-            Self {
-                mode: snapshot.mode.clone(),
-                draining: snapshot.draining,
-                limit: snapshot.limit,
-                shadow_limit: snapshot.shadow.as_ref().map(|shadow| shadow.limit),
-                reloads: snapshot.reloads,
-                expired_slots: snapshot.expired_slots,
-                law_panics: snapshot.law_panics,
-                rejected: rejected.collect(),
-            }
+        pub(crate) fn of(snapshot: Snapshot) -> Self {
+            Self(Arc::new(snapshot))
         }
+    }
 
-        /// Tells what differs now.
-        fn tell(&self, now: &Self, limiter: &str) {
-            if now.mode != self.mode {
-                info!(limiter, from = &*self.mode, to = &*now.mode, "admission mode changed");
-            }
-            if now.reloads != self.reloads {
-                info!(limiter, reloads = now.reloads, limit = now.limit, "admission settings were reloaded");
-            }
-            if now.draining && !self.draining {
-                info!(limiter, "admission is draining: no request is admitted any more");
-            }
-            if now.law_panics > self.law_panics {
-                warn!(
-                    limiter,
-                    panics = now.law_panics - self.law_panics,
-                    limit = now.limit,
-                    "the control law panicked"
-                );
-            }
-            if now.expired_slots > self.expired_slots {
-                warn!(limiter, slots = now.expired_slots - self.expired_slots, "permits exceeded their time to live");
-            }
-            if !enabled!(Level::DEBUG) {
-                return;
-            }
-            if now.limit != self.limit {
-                debug!(limiter, from = self.limit, to = now.limit, "admission limit changed");
-            }
-            if let (Some(from), Some(to)) = (self.shadow_limit, now.shadow_limit)
-                && from != to
-            {
-                debug!(limiter, from, to, "limit of the shadow law changed");
-            }
-            for ((partition, reason), count) in &now.rejected {
-                let before = self.rejected.get(&(partition.clone(), reason.clone())).copied().unwrap_or(0);
-                if *count > before {
-                    let rejected = count - before;
-                    debug!(limiter, partition = &**partition, reason = &**reason, rejected, "requests were rejected");
-                }
+    /// Tells what differs between two states.
+    fn tell_changes(before: &Snapshot, now: &Snapshot, limiter: &str) {
+        if now.mode != before.mode {
+            info!(limiter, from = &*before.mode, to = &*now.mode, "admission mode changed");
+        }
+        if now.reloads != before.reloads {
+            info!(limiter, reloads = now.reloads, limit = now.limit, "admission settings were reloaded");
+        }
+        if now.draining && !before.draining {
+            info!(limiter, "admission is draining: no request is admitted any more");
+        }
+        if now.law_panics > before.law_panics {
+            let panics = now.law_panics - before.law_panics;
+            warn!(limiter, panics, limit = now.limit, "the control law panicked");
+        }
+        if now.expired_slots > before.expired_slots {
+            warn!(limiter, slots = now.expired_slots - before.expired_slots, "permits exceeded their time to live");
+        }
+        if !enabled!(Level::DEBUG) {
+            return;
+        }
+        if now.limit != before.limit {
+            debug!(limiter, from = before.limit, to = now.limit, "admission limit changed");
+        }
+        let [from, to] = [before, now].map(|it| it.shadow.as_ref().map(|shadow| shadow.limit));
+        if let (Some(from), Some(to)) = (from, to)
+            && from != to
+        {
+            debug!(limiter, from, to, "limit of the shadow law changed");
+        }
+        let before = rejections(before);
+        for ((partition, reason), count) in rejections(now) {
+            let before = before.get(&(partition, reason)).copied().unwrap_or(0);
+            if count > before {
+                let rejected = count - before;
+                debug!(limiter, partition, reason, rejected, "requests were rejected");
             }
         }
+    }
+
+    /// Returns the rejections by partition and reason.
+    fn rejections(snapshot: &Snapshot) -> BTreeMap<(&str, &str), u64> {
+        let rejected = snapshot.partitions.iter().flat_map(|partition| {
+            partition.rejected.iter().map(|(reason, count)| ((&*partition.name, &**reason), *count))
+        });
+        rejected.collect()
     }
 
     /// Tells what differs from the last report. Subscribers run outside of all locks.
     pub(crate) fn tell(core: &Core, last: &Mutex<LastReported>) {
-        let now = LastReported::of(&core.with_engine(|state, _| state.engine.snapshot()));
+        let now = LastReported::of(core.with_engine(|state, _| state.engine.snapshot()));
         let before = std::mem::replace(&mut *lock(last), now.clone());
-        let _ = call_subscriber(core, || before.tell(&now, &core.name));
+        let _ = call_subscriber(core, || tell_changes(&before.0, &now.0, &core.name));
     }
 }
 
@@ -208,7 +193,7 @@ mod without {
     pub(crate) struct LastReported;
 
     impl LastReported {
-        pub(crate) const fn of(_: &Snapshot) -> Self {
+        pub(crate) fn of(_: Snapshot) -> Self {
             Self
         }
     }

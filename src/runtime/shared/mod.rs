@@ -84,7 +84,7 @@ impl Shared {
         let arena = LaneArena::find(engine.partitions().count(), max_limit.max(engine.limit()), &time);
         arena.lanes().note_settings(engine.default_deadline(), learns_hold_times);
         Self {
-            last_traced: Mutex::new(LastReported::of(&engine.snapshot())),
+            last_traced: Mutex::new(LastReported::of(engine.snapshot())),
             core: Core::new(name, engine, time, arena.lanes(), warnings),
             arena,
             recorder: Mutex::default(),
