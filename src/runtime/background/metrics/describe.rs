@@ -37,15 +37,11 @@ pub(super) fn describe() {
     ] {
         describe_gauge!(name, Unit::Count, text);
     }
-    describe_gauge!(
-        "admission_store_down_seconds",
-        Unit::Seconds,
-        "Time for which the store of shared limits has been down"
-    );
     for (name, text) in [
         ("admission_limit_reference_seconds", "Time that the law compares round-trip times with, if it tells"),
         ("admission_limit_rtt_seconds", "Round-trip time by which the law judged last, if it tells"),
         ("admission_health_seconds", "Time for which the handle has been in its present state"),
+        ("admission_store_down_seconds", "Time for which the store of shared limits has been down"),
     ] {
         describe_gauge!(name, Unit::Seconds, text);
     }

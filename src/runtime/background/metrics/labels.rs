@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use metrics::{Label, counter, gauge, histogram};
 
-use super::{Recorder, names::named, record};
+use super::{Recorder, names::named, record, with};
 use crate::{
     engine::{Histogram, LabelMetricsView, LabelOutcome},
     runtime::core::Core,
@@ -62,9 +62,7 @@ fn publish(limiter: &Label, is_shared: bool, metrics: &LabelMetricsView, publish
     let counts = &metrics.counts;
     counter!("admission_label_requests_total", labels.clone()).absolute(counts.requests);
     for (outcome, count) in LabelOutcome::ALL.into_iter().zip(counts.outcomes) {
-        let outcome = Label::from_static_parts("outcome", outcome.as_str());
-        let labels: Vec<_> = labels.iter().cloned().chain([outcome]).collect();
-        counter!("admission_label_outcomes_total", labels).absolute(count);
+        counter!("admission_label_outcomes_total", with(&labels, "outcome", outcome.as_str())).absolute(count);
     }
     record(&histogram!("admission_label_rtt_seconds", labels.clone()), &counts.times.rtt, &mut published.rtt);
     record(&histogram!("admission_label_wait_seconds", labels), &counts.times.wait, &mut published.wait);

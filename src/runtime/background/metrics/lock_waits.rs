@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use metrics::{Label, counter, histogram};
 
-use super::{Recorder, names::harmless, record};
+use super::{Recorder, names::harmless, record, with};
 use crate::{engine::Histogram, store::AdmissionLock};
 
 /// Waits published so far, by class and endpoint. The lock bounds how many series there are.
@@ -20,9 +20,7 @@ impl Recorder {
             ];
             let counts = &metrics.counts;
             for (outcome, count) in [("busy", counts.busy), ("failed", counts.failed), ("taken", counts.taken)] {
-                let outcome = Label::from_static_parts("outcome", outcome);
-                let labels: Vec<_> = labels.iter().cloned().chain([outcome]).collect();
-                counter!("admission_lock_outcomes_total", labels).absolute(count);
+                counter!("admission_lock_outcomes_total", with(&labels, "outcome", outcome)).absolute(count);
             }
             let published = self.lock_waits.entry((metrics.class, metrics.endpoint)).or_default();
             record(&histogram!("admission_lock_wait_seconds", labels), &times, published);

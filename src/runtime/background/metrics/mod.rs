@@ -27,8 +27,8 @@ use crate::{
 /// What was published so far, where only the difference is published.
 #[derive(Debug, Default)]
 pub(in crate::runtime) struct Recorder {
-    rtt: Vec<Histogram>,
-    wait: Vec<Histogram>,
+    /// Round-trip times and waits of partitions, by number.
+    times: Vec<[Histogram; 2]>,
     labels: Vec<PublishedLabel>,
     lock_waits: PublishedWaits,
 }
@@ -58,7 +58,7 @@ impl Recorder {
     #[expect(clippy::cast_precision_loss, reason = "gauges are doubles")]
     fn publish(&mut self, name: &Arc<str>, snapshot: &Snapshot, counts: Vec<(PartitionId, Counts)>) {
         describe();
-        let limiter = Label::new("limiter", Arc::clone(name));
+        let limiter = [Label::new("limiter", Arc::clone(name))];
         publish_whole(&limiter, snapshot);
         if let Some(shadow) = &snapshot.shadow {
             publish_shadow(&limiter, shadow);
@@ -67,14 +67,11 @@ impl Recorder {
             publish_store(&limiter, store);
         }
         let highest = counts.iter().map(|&(number, _)| number.index() + 1).max().unwrap_or(0);
-        self.rtt.resize_with(highest.max(self.rtt.len()), Histogram::default);
-        self.wait.resize_with(highest.max(self.wait.len()), Histogram::default);
+        self.times.resize_with(highest.max(self.times.len()), Default::default);
         for (partition, (number, counts)) in snapshot.partitions.iter().zip(counts) {
-            let index = number.index();
-            let labels = vec![limiter.clone(), Label::new("partition", partition.name.clone())];
-            let with = |key: &'static str, value: &'static str| {
-                labels.iter().cloned().chain([Label::from_static_parts(key, value)]).collect::<Vec<_>>()
-            };
+            let [limiter] = limiter.clone();
+            let labels = vec![limiter, Label::new("partition", partition.name.clone())];
+            let with = |key, value| with(&labels, key, value);
             gauge!("admission_partition_limit", labels.clone()).set(partition.share as f64);
             gauge!("admission_partition_observes", labels.clone()).set(f64::from(u8::from(partition.observes)));
             gauge!("admission_in_flight", labels.clone()).set(partition.in_flight as f64);
@@ -103,16 +100,34 @@ impl Recorder {
             ] {
                 counter!("admission_outcomes_total", with("outcome", outcome)).absolute(count);
             }
-            record(&histogram!("admission_rtt_seconds", labels.clone()), &counts.rtt, &mut self.rtt[index]);
-            record(&histogram!("admission_wait_seconds", labels), &counts.wait, &mut self.wait[index]);
+            let [rtt, wait] = &mut self.times[number.index()];
+            record(&histogram!("admission_rtt_seconds", labels.clone()), &counts.rtt, rtt);
+            record(&histogram!("admission_wait_seconds", labels), &counts.wait, wait);
         }
+    }
+}
+
+/// Returns these labels and one more.
+fn with(labels: &[Label], key: &'static str, value: &'static str) -> Vec<Label> {
+    labels.iter().cloned().chain([Label::from_static_parts(key, value)]).collect()
+}
+
+/// Publishes 1 for the present one of some states and 0 for the others; `key` names the label that says which.
+fn publish_state<const N: usize>(
+    name: &'static str,
+    limiter: &[Label],
+    key: &'static str,
+    states: [&'static str; N],
+    present: &str,
+) {
+    for state in states {
+        gauge!(name, with(limiter, key, state)).set(f64::from(u8::from(present == state)));
     }
 }
 
 /// Publishes the counts of the handle as a whole.
 #[expect(clippy::cast_precision_loss, reason = "gauges are doubles")]
-fn publish_whole(limiter: &Label, snapshot: &Snapshot) {
-    let labels = || vec![limiter.clone()];
+fn publish_whole(limiter: &[Label], snapshot: &Snapshot) {
     for (name, value) in [
         ("admission_limit", snapshot.limit as f64),
         ("admission_available", snapshot.available() as f64),
@@ -125,16 +140,11 @@ fn publish_whole(limiter: &Label, snapshot: &Snapshot) {
         ("admission_abandoned", snapshot.abandoned as f64),
         ("admission_stuck_slots", snapshot.health.stuck_slots as f64),
     ] {
-        gauge!(name, labels()).set(value);
+        gauge!(name, limiter.to_vec()).set(value);
     }
-    for mode in [Mode::Enforce, Mode::Observe, Mode::Off].map(Mode::as_str) {
-        let with_mode = vec![limiter.clone(), Label::from_static_parts("mode", mode)];
-        gauge!("admission_mode", with_mode).set(f64::from(u8::from(snapshot.mode == mode)));
-    }
-    for health in Health::ALL.map(Health::as_str) {
-        let with_state = vec![limiter.clone(), Label::from_static_parts("state", health)];
-        gauge!("admission_health", with_state).set(f64::from(u8::from(snapshot.health.state == health)));
-    }
+    let modes = [Mode::Enforce, Mode::Observe, Mode::Off].map(Mode::as_str);
+    publish_state("admission_mode", limiter, "mode", modes, &snapshot.mode);
+    publish_state("admission_health", limiter, "state", Health::ALL.map(Health::as_str), &snapshot.health.state);
     publish_limit(limiter, &snapshot.limit_state);
     for (name, count) in [
         ("admission_expired_slots_total", snapshot.expired_slots),
@@ -143,13 +153,13 @@ fn publish_whole(limiter: &Label, snapshot: &Snapshot) {
         ("admission_reloads_total", snapshot.reloads),
         ("admission_law_panics_total", snapshot.law_panics),
     ] {
-        counter!(name, labels()).absolute(count);
+        counter!(name, limiter.to_vec()).absolute(count);
     }
 }
 
 /// Publishes why the limit is what it is. What a law does not tell is no number.
 #[expect(clippy::cast_precision_loss, reason = "gauges are doubles")]
-fn publish_limit(limiter: &Label, limit: &LimitSnapshot) {
+fn publish_limit(limiter: &[Label], limit: &LimitSnapshot) {
     let count = |count: Option<usize>| count.map_or(f64::NAN, |it| it as f64);
     for (name, value) in [
         ("admission_limit_minimum", count(limit.min)),
@@ -157,34 +167,28 @@ fn publish_limit(limiter: &Label, limit: &LimitSnapshot) {
         ("admission_limit_rtt_seconds", limit.rtt_seconds.unwrap_or(f64::NAN)),
         ("admission_limit_reference_seconds", limit.reference_seconds.unwrap_or(f64::NAN)),
     ] {
-        gauge!(name, vec![limiter.clone()]).set(value);
+        gauge!(name, limiter.to_vec()).set(value);
     }
-    for state in LimitSnapshot::STATES {
-        let with_state = vec![limiter.clone(), Label::from_static_parts("state", state)];
-        gauge!("admission_limit_state", with_state).set(f64::from(u8::from(limit.state == state)));
-    }
+    publish_state("admission_limit_state", limiter, "state", LimitSnapshot::STATES, &limit.state);
 }
 
 /// Publishes the state of the store that counts shared rules.
-fn publish_store(limiter: &Label, store: &StoreSnapshot) {
-    let with = |key: &'static str, value: &'static str| vec![limiter.clone(), Label::from_static_parts(key, value)];
-    for state in StoreState::ALL.map(StoreState::as_str) {
-        gauge!("admission_store_state", with("state", state)).set(f64::from(u8::from(store.state == state)));
-    }
-    gauge!("admission_store_down_seconds", vec![limiter.clone()]).set(store.down_seconds);
+fn publish_store(limiter: &[Label], store: &StoreSnapshot) {
+    publish_state("admission_store_state", limiter, "state", StoreState::ALL.map(StoreState::as_str), &store.state);
+    gauge!("admission_store_down_seconds", limiter.to_vec()).set(store.down_seconds);
     for (answer, count) in [("granted", store.granted), ("full", store.full), ("failed", store.failed)] {
-        counter!("admission_store_requests_total", with("answer", answer)).absolute(count);
+        counter!("admission_store_requests_total", with(limiter, "answer", answer)).absolute(count);
     }
     for (why, count) in [("local_share", store.from_local_share), ("store_gone", store.without_store)] {
-        counter!("admission_store_local_total", with("why", why)).absolute(count);
+        counter!("admission_store_local_total", with(limiter, "why", why)).absolute(count);
     }
-    counter!("admission_store_leases_lost_total", vec![limiter.clone()]).absolute(store.leases_lost);
+    counter!("admission_store_leases_lost_total", limiter.to_vec()).absolute(store.leases_lost);
 }
 
 /// Publishes what a shadow law would have done.
 #[expect(clippy::cast_precision_loss, reason = "gauges are doubles")]
-fn publish_shadow(limiter: &Label, shadow: &ShadowSnapshot) {
-    let labels = || vec![limiter.clone()];
+fn publish_shadow(limiter: &[Label], shadow: &ShadowSnapshot) {
+    let labels = || limiter.to_vec();
     gauge!("admission_shadow_limit", labels()).set(shadow.limit as f64);
     gauge!("admission_shadow_in_flight", labels()).set(shadow.in_flight as f64);
     counter!("admission_shadow_would_queue_total", labels()).absolute(shadow.would_queue);
