@@ -53,18 +53,15 @@ pub(crate) struct Row {
     pub(crate) rejected: Box<[RejectedCount]>,
 }
 
-/// Histograms of round-trip times and of waits, before and after.
-type Sums = [[Histogram; 2]; 2];
-
 impl Frame {
     pub(super) fn between(earlier: &HistorySample, later: &HistorySample, names: &Self) -> Self {
         let rows = |before: &[Sampled], after: &[Sampled], known: &[Row], is_new_wanted: bool| -> Box<[Row]> {
-            let before: BTreeMap<_, _> = before.iter().map(|it| (it.serial, it)).collect();
+            let (before, never) = (by_serial(before), Sampled::default());
             let known: BTreeMap<_, _> = known.iter().map(|it| (it.serial, &it.name)).collect();
             let rows = after.iter().filter_map(|it| {
                 let name = known.get(&it.serial).filter(|name| ****name == it.name).map(|name| Arc::clone(name));
-                let earlier = before.get(&it.serial).copied();
-                (is_new_wanted || earlier.is_some()).then(|| Row::between(earlier, it, name))
+                let earlier = before.get(&it.serial).copied().or_else(|| is_new_wanted.then_some(&never))?;
+                Some(Row::between(earlier, it, name))
             });
             rows.collect()
         };
@@ -73,7 +70,8 @@ impl Frame {
         let labels = rows(&earlier.labels, &later.labels, &names.labels, false);
         let classes = rows(&earlier.classes, &later.classes, &names.classes, true);
         let classes = classes.into_iter().filter(Row::is_worth_a_place).collect();
-        let mut whole = Row::sum(&names.whole.name, &partitions);
+        let mut whole = Row { name: Arc::clone(&names.whole.name), ..Row::default() };
+        partitions.iter().for_each(|row| whole.add(row, 1.0));
         (whole.in_flight, whole.waiting, whole.share) = (mean(later.in_flight), mean(later.waiting), mean(later.limit));
         let limit = u32::try_from(later.limit).unwrap_or(u32::MAX);
         let partitions = partitions.into_iter().filter(Row::is_worth_a_place).collect();
@@ -102,8 +100,8 @@ impl Frame {
             let mut merged: BTreeMap<u64, Row> = BTreeMap::new();
             for frame in frames {
                 for row in rows(frame) {
-                    let into = merged.entry(row.serial).or_insert_with(|| row.empty());
-                    into.add(row, part(frame));
+                    let empty = || Row { name: Arc::clone(&row.name), serial: row.serial, ..Row::default() };
+                    merged.entry(row.serial).or_insert_with(empty).add(row, part(frame));
                 }
             }
             merged.into_values().collect()
@@ -125,15 +123,18 @@ impl Frame {
 
     /// Finds the quantiles of times between two samples.
     pub(super) fn measure(&mut self, earlier: &HistorySample, later: &HistorySample) {
-        let mut sums = Sums::default();
-        measure_rows(&mut self.partitions, &earlier.partitions, &later.partitions, |before_and_after| {
-            for (sums, times) in sums.iter_mut().zip(before_and_after) {
-                sums.iter_mut().zip(times).for_each(|(sum, histogram)| sum.add(histogram));
+        measure_rows(&mut self.partitions, &earlier.partitions, &later.partitions);
+        measure_rows(&mut self.labels, &earlier.labels, &later.labels);
+        measure_rows(&mut self.classes, &earlier.classes, &later.classes);
+        // A sample has all partitions that there ever were, so the sums only grow.
+        let [earlier, later] = [earlier, later].map(|sample| {
+            let mut sums = <[Histogram; 2]>::default();
+            for it in &sample.partitions {
+                sums.iter_mut().zip(&*it.counts.times).for_each(|(sum, times)| sum.add(times));
             }
+            sums
         });
-        measure_rows(&mut self.labels, &earlier.labels, &later.labels, |_| ());
-        measure_rows(&mut self.classes, &earlier.classes, &later.classes, |_| ());
-        [self.whole.rtt, self.whole.wait] = quantiles(&sums[0], &sums[1]);
+        [self.whole.rtt, self.whole.wait] = quantiles(&earlier, &later);
     }
 
     pub(super) fn seconds(&self) -> f32 {
@@ -163,38 +164,24 @@ impl Frame {
 
 impl Row {
     /// Returns what happened between two samples.
-    fn between(earlier: Option<&Sampled>, later: &Sampled, name: Option<Arc<SampledName>>) -> Self {
-        let (admitted, left, would_reject) =
-            earlier.map_or((0, 0, 0), |it| (it.counts.admitted, it.counts.left, it.counts.would_reject));
-        let before = |cell: &RejectedCount| {
-            let known = earlier.and_then(|it| it.counts.rejected.iter().find(|it| key(it) == key(cell)));
-            known.map_or(0, |it| it.count)
-        };
-        let rejected =
-            later.counts.rejected.iter().map(|it| RejectedCount { count: it.count.wrapping_sub(before(it)), ..*it });
+    fn between(earlier: &Sampled, later: &Sampled, name: Option<Arc<SampledName>>) -> Self {
+        let (before, after) = (&earlier.counts, &later.counts);
+        let rejected = after.rejected.iter().map(|it| {
+            let known = before.rejected.iter().find(|known| key(known) == key(it)).map_or(0, |known| known.count);
+            RejectedCount { count: it.count.wrapping_sub(known), ..*it }
+        });
         Self {
             name: name.unwrap_or_else(|| Arc::new(later.name.clone())),
             serial: later.serial,
-            admitted: count(later.counts.admitted.saturating_sub(admitted)),
-            left: count(later.counts.left.saturating_sub(left)),
-            would_reject: count(later.counts.would_reject.saturating_sub(would_reject)),
+            admitted: count(after.admitted.saturating_sub(before.admitted)),
+            left: count(after.left.saturating_sub(before.left)),
+            would_reject: count(after.would_reject.saturating_sub(before.would_reject)),
             share: mean(later.share),
             in_flight: mean(later.in_flight),
             waiting: mean(later.waiting),
-            rtt: None,
-            wait: None,
             rejected: rejected.filter(|it| it.count > 0).collect(),
+            ..Self::default()
         }
-    }
-
-    fn empty(&self) -> Self {
-        Self { serial: self.serial, ..Self::sum(&self.name, &[]) }
-    }
-
-    fn sum(name: &Arc<SampledName>, rows: &[Self]) -> Self {
-        let mut sum = Self { name: Arc::clone(name), ..Self::default() };
-        rows.iter().for_each(|row| sum.add(row, 1.0));
-        sum
     }
 
     /// Adds counts, and a part of the gauges.
@@ -246,17 +233,17 @@ const fn mean(gauge: usize) -> f32 {
     gauge as f32
 }
 
-/// Finds the quantiles of rows, and tells the histograms of each before and after.
-fn measure_rows(rows: &mut [Row], earlier: &[Sampled], later: &[Sampled], mut tell: impl FnMut([&[Histogram; 2]; 2])) {
-    let before: BTreeMap<_, _> = earlier.iter().map(|it| (it.serial, &it.counts.times)).collect();
-    let (never, mut measured) = (Arc::default(), BTreeMap::new());
-    for it in later {
-        let (before, after) = (before.get(&it.serial).copied().unwrap_or(&never), &it.counts.times);
-        measured.insert(it.serial, quantiles(before, after));
-        tell([before, after]);
-    }
+fn by_serial(samples: &[Sampled]) -> BTreeMap<u64, &Sampled> {
+    samples.iter().map(|it| (it.serial, it)).collect()
+}
+
+/// Finds the quantiles of rows.
+fn measure_rows(rows: &mut [Row], earlier: &[Sampled], later: &[Sampled]) {
+    let (before, after, never) = (by_serial(earlier), by_serial(later), Sampled::default());
     for row in rows {
-        [row.rtt, row.wait] = measured.get(&row.serial).copied().unwrap_or_default();
+        let before = before.get(&row.serial).copied().unwrap_or(&never);
+        let measured = after.get(&row.serial).map(|after| quantiles(&before.counts.times, &after.counts.times));
+        [row.rtt, row.wait] = measured.unwrap_or_default();
     }
 }
 
