@@ -4,7 +4,7 @@ use std::{fmt, hint::black_box, sync::Arc};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use http::{
-    HeaderMap, Request,
+    HeaderMap, HeaderName, HeaderValue, Request,
     header::{AUTHORIZATION, HOST},
     uri::Authority,
 };
@@ -52,9 +52,13 @@ fn host_of<B>(request: &Request<B>) -> Option<String> {
     if let Some(host) = request.uri().host() {
         return Some(host.to_owned());
     }
-    let mut values = request.headers().get_all(HOST).iter();
-    let (Some(value), None) = (values.next(), values.next()) else { return None };
-    Some(Authority::try_from(value.as_bytes()).ok()?.host().to_owned())
+    Some(Authority::try_from(only(request.headers(), &HOST)?).ok()?.host().to_owned())
+}
+
+/// The value of a header that a request may have once.
+fn only<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h [u8]> {
+    let mut values = headers.get_all(name).iter();
+    values.next().filter(|_| values.next().is_none()).map(HeaderValue::as_bytes)
 }
 
 /// A host without the brackets of an address, and without the dot of the root.
@@ -93,11 +97,9 @@ impl Token {
     }
 }
 
-/// What follows the scheme in the one header of authorization that a request may have.
+/// What follows the scheme in the header of authorization.
 fn credentials<'h>(headers: &'h HeaderMap, scheme: &[u8]) -> Option<&'h [u8]> {
-    let mut values = headers.get_all(AUTHORIZATION).iter();
-    let (Some(value), None) = (values.next(), values.next()) else { return None };
-    let (of, given) = value.as_bytes().split_at_checked(scheme.len())?;
+    let (of, given) = only(headers, &AUTHORIZATION)?.split_at_checked(scheme.len())?;
     of.eq_ignore_ascii_case(scheme).then_some(given)
 }
 
@@ -111,8 +113,6 @@ fn same(expected: &[u8], given: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use http::HeaderValue;
-
     use super::*;
 
     fn with(values: &[&'static str]) -> HeaderMap {

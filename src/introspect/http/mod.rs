@@ -21,7 +21,6 @@ pub use self::upload::IntrospectionFuture;
 use self::{
     guard::{Guard, Token},
     reply::{Problem, Reply},
-    upload::Upload,
 };
 use super::{
     look,
@@ -250,7 +249,7 @@ impl Introspection {
         let is_head = request.method() == Method::HEAD;
         match self.route(&request) {
             Ok(Some(answer)) => IntrospectionFuture::ready(answer.respond(request.headers(), is_head)),
-            Ok(None) => IntrospectionFuture::reading(Upload::new(self.admission.clone(), request.into_body())),
+            Ok(None) => IntrospectionFuture::reading(self.admission.clone(), request.into_body()),
             Err(problem) => IntrospectionFuture::ready(Reply::from(problem).respond(&HeaderMap::new(), is_head)),
         }
     }

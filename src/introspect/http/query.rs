@@ -153,12 +153,9 @@ impl HistoryQuery {
 
 /// A span such as `90`, `90s`, `10m` or `1h`: an hour at the most.
 fn span(key: &str, value: &str) -> Result<Duration, Problem> {
-    let (digits, unit) = match value.strip_suffix(['s', 'm', 'h']) {
-        Some(digits) if value.ends_with('h') => (digits, 3_600),
-        Some(digits) if value.ends_with('m') => (digits, 60),
-        Some(digits) => (digits, 1),
-        None => (value, 1),
-    };
+    let units = [('s', 1), ('m', 60), ('h', 3_600)];
+    let with_unit = units.into_iter().find_map(|(letter, unit)| Some((value.strip_suffix(letter)?, unit)));
+    let (digits, unit) = with_unit.unwrap_or((value, 1));
     let seconds = u64::from_str(digits).ok().and_then(|count| count.checked_mul(unit));
     let seconds = seconds.filter(|seconds| (1..=3_600).contains(seconds));
     seconds.map(Duration::from_secs).ok_or_else(|| {

@@ -49,6 +49,11 @@ impl Problem {
         Self { status, detail: detail.to_string(), headers: Vec::new() }
     }
 
+    fn with(mut self, name: HeaderName, value: &'static str) -> Self {
+        self.headers.push((name, HeaderValue::from_static(value)));
+        self
+    }
+
     pub(super) fn not_found(detail: impl fmt::Display) -> Self {
         Self::new(StatusCode::NOT_FOUND, detail)
     }
@@ -59,22 +64,20 @@ impl Problem {
     }
 
     pub(super) fn method(allowed: &'static str) -> Self {
-        let headers = vec![(ALLOW, HeaderValue::from_static(allowed))];
-        Self { headers, ..Self::new(StatusCode::METHOD_NOT_ALLOWED, format_args!("allowed here: {allowed}")) }
+        Self::new(StatusCode::METHOD_NOT_ALLOWED, format_args!("allowed here: {allowed}")).with(ALLOW, allowed)
     }
 
     pub(super) fn unauthorized() -> Self {
-        let headers = vec![(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))];
-        Self { headers, ..Self::new(StatusCode::UNAUTHORIZED, "the bearer token is missing or wrong") }
+        Self::new(StatusCode::UNAUTHORIZED, "the bearer token is missing or wrong").with(WWW_AUTHENTICATE, "Bearer")
     }
 
     /// Like `unauthorized`, where a browser may ask its user for the token, as a password.
     pub(super) fn unauthorized_page() -> Self {
-        // A header each: browsers take a list of challenges in one header for the parameters of its first.
-        let challenges = ["Basic realm=\"admission\", charset=\"UTF-8\"", "Bearer"];
-        let headers = challenges.map(|challenge| (WWW_AUTHENTICATE, HeaderValue::from_static(challenge))).into();
         let detail = "the token is missing or wrong: it is sent as a bearer token, or as the password of any user";
-        Self { headers, ..Self::new(StatusCode::UNAUTHORIZED, detail) }
+        // A header each: browsers take a list of challenges in one header for the parameters of its first.
+        Self::new(StatusCode::UNAUTHORIZED, detail)
+            .with(WWW_AUTHENTICATE, "Basic realm=\"admission\", charset=\"UTF-8\"")
+            .with(WWW_AUTHENTICATE, "Bearer")
     }
 
     pub(super) fn misdirected() -> Self {

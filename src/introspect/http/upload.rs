@@ -8,7 +8,7 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use bytes::Buf;
+use bytes::{Buf, BufMut};
 use http::{HeaderMap, Response, StatusCode};
 use http_body::Body;
 use pin_project_lite::pin_project;
@@ -31,17 +31,7 @@ pin_project! {
     #[project = KindProj]
     enum Kind<B> {
         Ready { response: Option<Response<BodyData>> },
-        Reading { #[pin] upload: Upload<B> },
-    }
-}
-
-pin_project! {
-    /// A heartbeat that is being read.
-    pub(super) struct Upload<B> {
-        admission: Admission,
-        #[pin]
-        body: B,
-        read: Vec<u8>,
+        Reading { admission: Admission, #[pin] body: B, read: Vec<u8> },
     }
 }
 
@@ -50,38 +40,25 @@ impl<B> IntrospectionFuture<B> {
         Self { kind: Kind::Ready { response: Some(response) } }
     }
 
-    pub(super) const fn reading(upload: Upload<B>) -> Self {
-        Self { kind: Kind::Reading { upload } }
+    /// The answer to a heartbeat, of which nothing is read yet.
+    pub(super) const fn reading(admission: Admission, body: B) -> Self {
+        Self { kind: Kind::Reading { admission, body, read: Vec::new() } }
     }
 }
 
-impl<B> Upload<B> {
-    pub(super) const fn new(admission: Admission, body: B) -> Self {
-        Self { admission, body, read: Vec::new() }
-    }
-}
-
-impl<B: Body> Upload<B> {
-    /// Reads to the end, or to where it is too long, and takes note.
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<Reply, Problem>> {
-        let mut this = self.project();
-        loop {
-            match ready!(this.body.as_mut().poll_frame(cx)) {
-                None => return Poll::Ready(note(this.admission, this.read)),
-                Some(Err(_)) => return Poll::Ready(Err(Problem::invalid("the body ended early"))),
-                Some(Ok(frame)) => {
-                    let Ok(mut data) = frame.into_data() else { continue };
-                    if this.read.len() + data.remaining() > LONGEST {
-                        let detail = format_args!("the body is longer than {LONGEST} bytes");
-                        return Poll::Ready(Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, detail)));
-                    }
-                    while data.has_remaining() {
-                        let piece = data.chunk();
-                        this.read.extend_from_slice(piece);
-                        let taken = piece.len();
-                        data.advance(taken);
-                    }
+/// Reads to the end, or to where it is too long.
+fn poll_read<B: Body>(mut body: Pin<&mut B>, read: &mut Vec<u8>, cx: &mut Context<'_>) -> Poll<Result<(), Problem>> {
+    loop {
+        match ready!(body.as_mut().poll_frame(cx)) {
+            None => return Poll::Ready(Ok(())),
+            Some(Err(_)) => return Poll::Ready(Err(Problem::invalid("the body ended early"))),
+            Some(Ok(frame)) => {
+                let Ok(data) = frame.into_data() else { continue };
+                if read.len() + data.remaining() > LONGEST {
+                    let detail = format_args!("the body is longer than {LONGEST} bytes");
+                    return Poll::Ready(Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, detail)));
                 }
+                read.put(data);
             }
         }
     }
@@ -94,9 +71,9 @@ impl<B: Body> Future for IntrospectionFuture<B> {
         match self.project().kind.project() {
             // As with other futures, nothing comes after the end.
             KindProj::Ready { response } => response.take().map_or(Poll::Pending, |response| Poll::Ready(Ok(response))),
-            KindProj::Reading { upload } => {
-                let answer = ready!(upload.poll(cx)).unwrap_or_else(Reply::from);
-                Poll::Ready(Ok(answer.respond(&HeaderMap::new(), false)))
+            KindProj::Reading { admission, body, read } => {
+                let answer = ready!(poll_read(body, read, cx)).and_then(|()| note(admission, read));
+                Poll::Ready(Ok(answer.unwrap_or_else(Reply::from).respond(&HeaderMap::new(), false)))
             }
         }
     }
