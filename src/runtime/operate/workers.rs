@@ -24,10 +24,10 @@ use crate::runtime::Admission;
 pub struct WorkerReport {
     namespace: String,
     label: String,
-    pub(in crate::runtime) class: Option<String>,
+    class: Option<String>,
     worker: String,
-    pub(in crate::runtime) max_concurrent: usize,
-    pub(in crate::runtime) valid_for: Duration,
+    max_concurrent: usize,
+    valid_for: Duration,
 }
 
 impl WorkerReport {
@@ -69,7 +69,7 @@ impl WorkerReport {
     }
 
     /// Returns what it is about and who says it, if it names both.
-    pub(in crate::runtime) fn names(&self) -> Option<(Subject<'_>, &str)> {
+    fn names(&self) -> Option<(Subject<'_>, &str)> {
         let namespace = normal(&self.namespace).unwrap_or_default();
         Some((Subject::new(namespace, normal(&self.label)?, None), normal(&self.worker)?))
     }
@@ -82,19 +82,20 @@ impl Admission {
     ///
     /// Returns false if the report could not be noted: its label is empty, or the label has 10,000 workers already.
     pub fn report_worker(&self, report: &WorkerReport) -> bool {
-        let Some((subject, worker)) = report.names() else { return false };
-        self.shared.drive_here();
-        self.shared.with_engine(|state, time| {
-            let now = time.now();
-            let class = report.class.as_deref();
-            state.report_worker(now, class, &subject, worker, Some((report.max_concurrent, report.valid_for)))
-        })
+        self.note_worker(report, Some((report.max_concurrent, report.valid_for)))
     }
 
     /// Forgets a worker that stops.
     pub fn remove_worker(&self, report: &WorkerReport) {
-        let Some((subject, worker)) = report.names() else { return };
+        self.note_worker(report, None);
+    }
+
+    fn note_worker(&self, report: &WorkerReport, slots: Option<(usize, Duration)>) -> bool {
+        let Some((subject, worker)) = report.names() else { return false };
+        if slots.is_some() {
+            self.shared.drive_here();
+        }
         let class = report.class.as_deref();
-        self.shared.with_engine(|state, time| state.report_worker(time.now(), class, &subject, worker, None));
+        self.shared.with_engine(|state, time| state.report_worker(time.now(), class, &subject, worker, slots))
     }
 }
