@@ -20,12 +20,8 @@ mod totals;
 use std::time::Duration;
 
 use self::{
-    classes_seen::ClassesSeen,
-    health_state::HealthState,
-    journal::{DecisionCode, Journal},
-    label_metrics::AllLabelMetrics,
-    sampled::TimeKind,
-    totals::Totals,
+    classes_seen::ClassesSeen, health_state::HealthState, journal::Journal, label_metrics::AllLabelMetrics,
+    sampled::TimeKind, totals::Totals,
 };
 pub use self::{
     counts::Counts,
@@ -38,18 +34,22 @@ pub use self::{
 pub(crate) use self::{
     event::{Blocker, ChangeEvent, Decided, Event, Gauges, short},
     health::HealthInputs,
-    journal::{Names, Record},
+    journal::{Decision, Noted},
     label_metrics::{LabelCounts, LabelMetricsName, LabelMetricsRef, Named},
     label_window::{LabelGauges, LabelWindow, Most},
     recent::{Held, LastSeconds, PartitionGauges, RejectionKind},
     sampled::SampledCounts,
 };
 use crate::{
-    Outcome, Timestamp,
+    Outcome, Reason, Timestamp,
     ids::{LabelId, LabelMetricsId, PartitionId},
     plan::{LabelPlan, rules::RulesPlan},
     tokens::{Borrower, RequestRef},
 };
+
+/// What the journal tells of a request that runs: as it came, or after a wait.
+const ADMITTED: (DecisionKind, Option<Reason>) = (DecisionKind::Admitted, None);
+const GRANTED: (DecisionKind, Option<Reason>) = (DecisionKind::Granted, None);
 
 /// Everything that is counted or noted.
 #[derive(Debug)]
@@ -128,7 +128,7 @@ impl Telemetry {
             Event::Admitted(request) => {
                 self.counts[request.partition.index()].admitted += 1;
                 self.count_admitted(request.label);
-                self.journal.decided(now, DecisionCode::ADMITTED, request, Blocker::NOTHING, gauges);
+                self.journal.decided(now, ADMITTED, request, Blocker::NOTHING, gauges);
             }
             Event::Decided(request, decided) => self.decided(now, request, decided, gauges),
             Event::Ended { partition, label, metrics, outcome, rtt, weight } => {
@@ -156,7 +156,7 @@ impl Telemetry {
             }
             Event::Listed { request, in_flight } => {
                 let gauges = Gauges { in_flight, ..gauges };
-                self.journal.decided(request.since, DecisionCode::ADMITTED, request, Blocker::NOTHING, gauges);
+                self.journal.decided(request.since, ADMITTED, request, Blocker::NOTHING, gauges);
             }
             Event::RejectedUnlisted { partition, reason, count } => {
                 let counts = &mut self.counts[partition.index()];
@@ -189,7 +189,7 @@ impl Telemetry {
     fn decided(&mut self, now: Timestamp, request: RequestRef, decided: Decided, gauges: Gauges) {
         let counts = &mut self.counts[request.partition.index()];
         let nothing = Blocker::NOTHING;
-        let (code, request, blocker) = match decided {
+        let (kind, request, blocker) = match decided {
             Decided::LetThrough => {
                 counts.admitted += 1;
                 return;
@@ -200,13 +200,13 @@ impl Telemetry {
                 totals.admitted = totals.admitted.saturating_sub(1);
                 return;
             }
-            Decided::Queued(blocker) => (DecisionCode::QUEUED, request, blocker),
+            Decided::Queued(blocker) => ((DecisionKind::Queued, None), request, blocker),
             Decided::Granted { asks } => {
                 self.count_admitted(request.label);
                 if asks {
                     return;
                 }
-                (DecisionCode::GRANTED, request, nothing)
+                (GRANTED, request, nothing)
             }
             Decided::Claimed { waited, asked } => {
                 counts.admitted += 1;
@@ -219,8 +219,8 @@ impl Telemetry {
                 }
                 match (asked, waited) {
                     (false, _) => return,
-                    (true, true) => (DecisionCode::GRANTED, request, nothing),
-                    (true, false) => (DecisionCode::ADMITTED, RequestRef { since: now, ..request }, nothing),
+                    (true, true) => (GRANTED, request, nothing),
+                    (true, false) => (ADMITTED, RequestRef { since: now, ..request }, nothing),
                 }
             }
             Decided::Rejected { reason, blocker, timed_out } => {
@@ -231,26 +231,26 @@ impl Telemetry {
                 self.sampled.rejected_by.count(request.partition, row, reason, blocker.by, 1);
                 let outcome = if timed_out { LabelOutcome::Timeout } else { LabelOutcome::of_rejected(reason) };
                 self.tally(request.label, |metrics| metrics.ended(outcome));
-                let code = if timed_out { DecisionCode::timed_out(reason) } else { DecisionCode::rejected(reason) };
-                (code, request, blocker)
+                let kind = if timed_out { DecisionKind::TimedOut } else { DecisionKind::Rejected };
+                ((kind, Some(reason)), request, blocker)
             }
             Decided::Cancelled => {
                 counts.cancelled_waiting += 1;
                 self.count_left(request.label, Outcome::Cancelled, 1);
                 self.tally(request.label, |metrics| metrics.ended(LabelOutcome::Cancelled));
-                (DecisionCode::CANCELLED, request, nothing)
+                ((DecisionKind::Cancelled, None), request, nothing)
             }
             Decided::DryRun { reject: None, blocker } => {
                 counts.would_queue += 1;
-                (DecisionCode::WOULD_QUEUE, request, blocker)
+                ((DecisionKind::WouldQueue, None), request, blocker)
             }
             Decided::DryRun { reject: Some(reason), blocker } => {
                 counts.would_reject[reason.index()] += 1;
                 self.totals_mut(request.label).would_reject += 1;
-                (DecisionCode::would_reject(reason), request, blocker)
+                ((DecisionKind::WouldReject, Some(reason)), request, blocker)
             }
         };
-        self.journal.decided(now, code, request, blocker, gauges);
+        self.journal.decided(now, kind, request, blocker, gauges);
     }
 
     #[inline]

@@ -2,16 +2,16 @@
 
 use crate::{
     Engine,
-    telemetry::{JournalEntry, Names, Record, Wanted},
+    telemetry::{Decision, DecisionEntry, JournalEntry, Noted, Wanted},
 };
 
 impl Engine {
     /// Returns at most `count` entries after the entry with this number, the oldest first.
     pub fn journal_since(&self, sequence: u64, count: usize, wanted: Wanted) -> Vec<JournalEntry> {
         let found = self.telemetry.journal().after(sequence, wanted).into_iter().take(count);
-        let entries = found.map(|(number, it)| match it {
-            Ok(record) => record.view(number, self.names(number, record)),
-            Err(changed) => changed.view(number),
+        let entries = found.map(|(_, it)| match it {
+            Ok(noted) => noted.view(self.names(noted)),
+            Err(changed) => changed.view(),
         });
         entries.collect()
     }
@@ -32,15 +32,21 @@ impl Engine {
         self.telemetry.wants(self.now).journal.1
     }
 
-    fn names(&self, entry: u64, record: &Record) -> Names<'_> {
-        let (partition, label, run) = record.about();
+    /// Returns the names that the numbers of a decision had: none, where another label or run has the number by now.
+    fn names(&self, noted: &Noted<Decision>) -> DecisionEntry {
+        let Decision { partition, label, run, .. } = noted.what;
         let label = self.quotas.label(label);
-        let is_about = !label.is_named || self.telemetry.totals(label.id).named_from <= entry;
-        let names = (label.class_name, label.namespace, label.name);
-        Names {
-            partition: &self.capacity.partition(partition).plan.name,
-            label: is_about.then_some(names),
-            run: if entry < self.telemetry.wants(self.now).journal.0 { None } else { self.queue.run_name(run) },
+        let forgotten = label.is_named && self.telemetry.totals(label.id).named_from > noted.sequence;
+        let known = |name: &str| if forgotten { String::new() } else { name.to_owned() };
+        let is_run_kept = noted.sequence >= self.telemetry.wants(self.now).journal.0;
+        DecisionEntry {
+            partition: self.capacity.partition(partition).plan.name.to_string(),
+            namespace: known(label.namespace),
+            label: known(label.name),
+            forgotten,
+            class: known(label.class_name),
+            run: self.queue.run_name(run).filter(|_| is_run_kept).map(str::to_owned),
+            ..DecisionEntry::default()
         }
     }
 }

@@ -16,7 +16,6 @@ mod tests;
 mod view;
 
 use self::ring::{FairRing, Grouped};
-pub(crate) use self::view::Names;
 pub use self::view::{ChangeEntry, DecisionEntry, DecisionKind, JournalEntry, JournalEvent, Wanted};
 use super::event::{Blocker, BlockingBound, ChangeEvent, Gauges};
 use crate::{
@@ -28,91 +27,39 @@ use crate::{
 /// Most entries of a ring.
 pub const MOST_ENTRIES: usize = 1 << 20;
 
-/// What became of a request, in numbers.
+/// An entry, in numbers.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Record {
+pub(crate) struct Noted<T> {
     at: Timestamp,
     /// Its number in the order of all entries.
-    sequence: u64,
+    pub(crate) sequence: u64,
+    gauges: Gauges,
+    pub(crate) what: T,
+}
+
+/// What became of a request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Decision {
     /// Time for which the request had waited, in seconds.
     waited: f32,
-    label: LabelId,
+    pub(crate) label: LabelId,
     /// The run that the request is a part of.
-    run: RunId,
-    /// Use of the bound that was in the way.
-    used: u32,
-    bound: u32,
-    in_flight: u32,
-    limit: u32,
-    waiting: u32,
-    partition: PartitionId,
-    code: DecisionCode,
-    by: BlockingBound,
+    pub(crate) run: RunId,
+    pub(crate) partition: PartitionId,
+    kind: DecisionKind,
+    reason: Option<Reason>,
+    blocker: Blocker,
 }
 
-/// What became of a request, in one byte: a reason, of which there may be 32, is a part of it.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) struct DecisionCode(u8);
-
-impl DecisionCode {
-    pub(super) const ADMITTED: Self = Self(0);
-    pub(super) const QUEUED: Self = Self(1);
-    pub(super) const GRANTED: Self = Self(2);
-    pub(super) const CANCELLED: Self = Self(3);
-    /// Admitted because decisions don't bind; the request would have waited.
-    pub(super) const WOULD_QUEUE: Self = Self(4);
-    const REJECTED: u8 = 0x40;
-    const TIMED_OUT: u8 = 0x60;
-    const WOULD_REJECT: u8 = 0x80;
-
-    pub(super) const fn rejected(reason: Reason) -> Self {
-        Self(Self::REJECTED + reason.index() as u8)
-    }
-
-    /// Rejected because the wait was over, and what was in the way.
-    pub(super) const fn timed_out(reason: Reason) -> Self {
-        Self(Self::TIMED_OUT + reason.index() as u8)
-    }
-
-    /// Admitted because decisions don't bind.
-    pub(super) const fn would_reject(reason: Reason) -> Self {
-        Self(Self::WOULD_REJECT + reason.index() as u8)
-    }
-
-    fn reason(self) -> Option<Reason> {
-        Reason::ALL
-            .get(usize::from(self.0.checked_sub(Self::REJECTED)?) % usize::from(Self::TIMED_OUT - Self::REJECTED))
-            .copied()
-    }
-
-    const fn is_timed_out(self) -> bool {
-        self.0 >= Self::TIMED_OUT && self.0 < Self::WOULD_REJECT
-    }
-
-    const fn is_rejected(self) -> bool {
-        self.0 >= Self::REJECTED && self.0 < Self::WOULD_REJECT
-    }
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Changed {
-    at: Timestamp,
-    sequence: u64,
-    event: ChangeEvent,
-    limit: u32,
-    in_flight: u32,
-    waiting: u32,
-}
-
-const _: () = assert!(size_of::<Record>() <= 56, "an entry and its neighbours are a cache line");
+const _: () = assert!(size_of::<Noted<Decision>>() <= 56, "an entry and its neighbours are a cache line");
 
 /// Both rings, with one order of entries.
 #[derive(Debug)]
 pub(crate) struct Journal {
     /// Number of the newest entry.
     pub(super) sequence: u64,
-    decisions: FairRing<Record>,
-    changes: FairRing<Changed>,
+    decisions: FairRing<Noted<Decision>>,
+    changes: FairRing<Noted<ChangeEvent>>,
     /// Changes that were ever noted.
     changed: u64,
 }
@@ -120,25 +67,26 @@ pub(crate) struct Journal {
 /// Groups of decisions of one partition: by what was in the way and, where nothing was, by what was decided.
 const GROUPS: usize = 24;
 
-impl Grouped for Record {
+impl Grouped for Noted<Decision> {
     #[inline]
     fn group(&self) -> usize {
-        let kind = match self.by {
-            BlockingBound::Nothing => usize::from(self.code.0.min(DecisionCode::CANCELLED.0)),
-            by => usize::from(DecisionCode::CANCELLED.0) + by as usize,
+        let Decision { partition, kind, blocker, .. } = self.what;
+        let kind = match blocker.by {
+            BlockingBound::Nothing => OTHERS.min(kind as usize),
+            by => OTHERS + by as usize,
         };
-        self.partition.index() * GROUPS + kind
+        partition.index() * GROUPS + kind
     }
 }
 
-const _: () = assert!(
-    DecisionCode::CANCELLED.0 as usize + (BlockingBound::WorkerSlots as usize) < GROUPS,
-    "each kind of decision has a group"
-);
+/// The group of what was neither admitted nor queued nor granted, with nothing in the way.
+const OTHERS: usize = DecisionKind::Granted as usize + 1;
 
-impl Grouped for Changed {
+const _: () = assert!(OTHERS + (BlockingBound::WorkerSlots as usize) < GROUPS, "each kind of decision has a group");
+
+impl Grouped for Noted<ChangeEvent> {
     fn group(&self) -> usize {
-        match self.event {
+        match self.what {
             ChangeEvent::Limit { .. } => 0,
             ChangeEvent::Store(_) => 1,
             ChangeEvent::LawPanic | ChangeEvent::CallersLeave | ChangeEvent::Stall(_) => 2,
@@ -153,7 +101,7 @@ impl Journal {
         let capacity = capacity.min(MOST_ENTRIES);
         Self {
             sequence: 0,
-            decisions: FairRing::new(capacity, BLANK_RECORD),
+            decisions: FairRing::new(capacity, BLANK_DECISION),
             changes: FairRing::new(capacity, BLANK_CHANGE),
             changed: 0,
         }
@@ -180,7 +128,7 @@ impl Journal {
     pub(super) fn decided(
         &mut self,
         now: Timestamp,
-        code: DecisionCode,
+        (kind, reason): (DecisionKind, Option<Reason>),
         request: RequestRef,
         blocker: Blocker,
         gauges: Gauges,
@@ -190,22 +138,9 @@ impl Journal {
         }
         self.sequence += 1;
         let RequestRef { partition, label, run, since } = request;
-        let record = Record {
-            at: now,
-            sequence: self.sequence,
-            waited: if since < now { now.since(since).as_secs_f32() } else { 0.0 },
-            label,
-            run,
-            used: blocker.used,
-            bound: blocker.bound,
-            in_flight: gauges.in_flight,
-            limit: gauges.limit,
-            waiting: gauges.waiting,
-            partition,
-            code,
-            by: blocker.by,
-        };
-        self.decisions.push(record);
+        let waited = if since < now { now.since(since).as_secs_f32() } else { 0.0 };
+        let what = Decision { waited, label, run, partition, kind, reason, blocker };
+        self.decisions.push(Noted { at: now, sequence: self.sequence, gauges, what });
     }
 
     /// Notes that something changed.
@@ -215,10 +150,8 @@ impl Journal {
             return;
         }
         self.sequence += 1;
-        let Gauges { limit, in_flight, waiting } = gauges;
-        let change = Changed { at: now, sequence: self.sequence, event, limit, in_flight, waiting };
         self.changed += 1;
-        self.changes.push(change);
+        self.changes.push(Noted { at: now, sequence: self.sequence, gauges, what: event });
     }
 
     /// Sets the capacity. The newest entries stay, as many as there is room for.
@@ -230,28 +163,25 @@ impl Journal {
         (self.sequence, self.changed) = (old.sequence, old.changed);
         for (_, entry) in old.after(0, Wanted::All) {
             match entry {
-                Ok(&record) => self.decisions.push(record),
+                Ok(&decision) => self.decisions.push(decision),
                 Err(&change) => self.changes.push(change),
             }
         }
     }
 }
 
-const BLANK_RECORD: Record = Record {
-    at: Timestamp::ZERO,
-    sequence: 0,
+const BLANK_DECISION: Noted<Decision> = blank(Decision {
     waited: 0.0,
     label: LabelId::DEFAULT,
     run: RunId::NONE,
-    used: 0,
-    bound: 0,
-    in_flight: 0,
-    limit: 0,
-    waiting: 0,
     partition: PartitionId::DEFAULT,
-    code: DecisionCode::ADMITTED,
-    by: BlockingBound::Nothing,
-};
+    kind: DecisionKind::Unknown,
+    reason: None,
+    blocker: Blocker::NOTHING,
+});
 
-const BLANK_CHANGE: Changed =
-    Changed { at: Timestamp::ZERO, sequence: 0, event: ChangeEvent::Drain, limit: 0, in_flight: 0, waiting: 0 };
+const BLANK_CHANGE: Noted<ChangeEvent> = blank(ChangeEvent::Drain);
+
+const fn blank<T>(what: T) -> Noted<T> {
+    Noted { at: Timestamp::ZERO, sequence: 0, gauges: Gauges { limit: 0, in_flight: 0, waiting: 0 }, what }
+}

@@ -1,14 +1,16 @@
 use std::{borrow::Cow, time::Duration};
 
-use super::{DecisionCode, DecisionEntry, DecisionKind, JournalEvent, Wanted};
+use super::{DecisionEntry, DecisionKind, Gauges, Journal, JournalEvent, Wanted};
 use crate::{
     Arrival, Ask, ChangeEntry, ClassId, Criticality, Engine, JournalEntry, Outcome, PartitionId, Reason, Subject,
     Timestamp,
-    ids::RunId,
+    ids::{LabelId, RunId},
     limit::{Aimd, Fixed, Limit},
     plan::{Bound, LabelPlan, Mode, PartitionPlan, Places, Plan},
     shares::WHOLE,
+    telemetry::Blocker,
     tests::at,
+    tokens::RequestRef,
 };
 
 fn plan(limit: impl Into<Limit>, places: usize, labels: usize) -> Plan {
@@ -53,24 +55,25 @@ fn decisions(engine: &Engine) -> Vec<DecisionEntry> {
 }
 
 #[test]
-fn every_health_survives_its_byte() {
-    for reason in Reason::ALL {
-        assert_eq!(DecisionCode::rejected(reason).reason(), Some(reason));
-        assert_eq!(DecisionCode::would_reject(reason).reason(), Some(reason));
-        assert_eq!(DecisionCode::would_reject(reason).decision(false), DecisionKind::WouldReject);
-        assert_eq!(DecisionCode::rejected(reason).decision(false), DecisionKind::Rejected);
-        assert_eq!(DecisionCode::timed_out(reason).reason(), Some(reason));
-        assert_eq!(DecisionCode::timed_out(reason).decision(false), DecisionKind::TimedOut);
-    }
-    assert_eq!(DecisionCode::rejected(Reason::Deadline).decision(true), DecisionKind::TimedOut);
-    for (health, decision) in [
-        (DecisionCode::ADMITTED, DecisionKind::Admitted),
-        (DecisionCode::QUEUED, DecisionKind::Queued),
-        (DecisionCode::GRANTED, DecisionKind::Granted),
-        (DecisionCode::CANCELLED, DecisionKind::Cancelled),
-        (DecisionCode::WOULD_QUEUE, DecisionKind::WouldQueue),
-    ] {
-        assert_eq!((health.decision(true), health.reason()), (decision, None));
+fn every_decision_is_told_with_its_reason() {
+    let told = |kind, reason, waited| {
+        let mut journal = Journal::new(1);
+        let request = RequestRef::new(at(0), PartitionId::DEFAULT, LabelId::DEFAULT);
+        let gauges = Gauges { limit: 1, in_flight: 1, waiting: 1 };
+        journal.decided(at(waited), (kind, reason), request, Blocker::NOTHING, gauges);
+        let [(1, Ok(noted))] = journal.after(0, Wanted::All)[..] else { panic!("one decision was noted") };
+        let entry = noted.view(DecisionEntry::default());
+        (decided(&entry).decision, decided(&entry).reason)
+    };
+    for kind in DecisionKind::ALL {
+        for reason in Reason::ALL.map(Some).into_iter().chain([None]) {
+            assert_eq!(told(kind, reason, 0), (kind, reason));
+            let waited = match (kind, reason) {
+                (DecisionKind::Rejected, Some(Reason::Deadline)) => DecisionKind::TimedOut,
+                _ => kind,
+            };
+            assert_eq!(told(kind, reason, 1), (waited, reason));
+        }
     }
 }
 

@@ -2,11 +2,8 @@
 
 use std::borrow::Cow;
 
-use super::{BlockingBound, ChangeEvent, Changed, DecisionCode, Journal, Record};
-use crate::{
-    Reason, Timestamp, codes,
-    ids::{LabelId, PartitionId, RunId},
-};
+use super::{BlockingBound, ChangeEvent, Decision, Journal, Noted};
+use crate::{Reason, Timestamp, codes};
 
 /// One entry of the journal of a handle.
 #[derive(Clone, Debug, PartialEq)]
@@ -212,22 +209,6 @@ pub enum ChangeEntry {
     Unknown,
 }
 
-impl DecisionCode {
-    pub(super) fn decision(self, has_waited: bool) -> DecisionKind {
-        match (self, self.reason()) {
-            (Self::ADMITTED, _) => DecisionKind::Admitted,
-            (Self::QUEUED, _) => DecisionKind::Queued,
-            (Self::GRANTED, _) => DecisionKind::Granted,
-            (Self::WOULD_QUEUE, _) => DecisionKind::WouldQueue,
-            _ if self.is_timed_out() => DecisionKind::TimedOut,
-            (_, Some(Reason::Deadline)) if self.is_rejected() && has_waited => DecisionKind::TimedOut,
-            (_, Some(_)) if self.is_rejected() => DecisionKind::Rejected,
-            (_, Some(_)) => DecisionKind::WouldReject,
-            (_, None) => DecisionKind::Cancelled,
-        }
-    }
-}
-
 impl BlockingBound {
     /// Whether the obstacle is a bound, with numbers.
     const fn counts(self) -> bool {
@@ -246,7 +227,7 @@ pub enum Wanted {
 }
 
 /// An entry before its names were looked up.
-pub(crate) type Found<'a> = (u64, Result<&'a Record, &'a Changed>);
+pub(crate) type Found<'a> = (u64, Result<&'a Noted<Decision>, &'a Noted<ChangeEvent>>);
 
 impl Journal {
     /// Returns the entries after the entry with this number, the newest of them, in their order.
@@ -269,53 +250,42 @@ impl Journal {
     }
 }
 
-impl Record {
-    /// Returns the entry, with the names that its numbers had.
-    pub(crate) fn view(&self, sequence: u64, names: Names<'_>) -> JournalEntry {
-        let counted = |number: u32| self.by.counts().then_some(number as usize);
-        let (forgotten, (class, namespace, label)) = (names.label.is_none(), names.label.unwrap_or_default());
-        let decided = DecisionEntry {
-            decision: self.code.decision(self.waited > 0.0),
-            reason: self.code.reason(),
-            rule: self.by.rule().map(Cow::Borrowed),
-            used: counted(self.used),
-            bound: counted(self.bound),
-            partition: names.partition.to_owned(),
-            namespace: namespace.to_owned(),
-            label: label.to_owned(),
-            forgotten,
-            class: class.to_owned(),
-            run: names.run.map(str::to_owned),
-            waited_seconds: f64::from(self.waited),
-        };
+impl<T> Noted<T> {
+    fn entry(&self, event: JournalEvent) -> JournalEntry {
         JournalEntry {
-            sequence,
+            sequence: self.sequence,
             at_seconds: self.at.since(Timestamp::ZERO).as_secs_f64(),
-            event: JournalEvent::Decision(decided),
-            in_flight: self.in_flight as usize,
-            limit: self.limit as usize,
-            waiting: self.waiting as usize,
+            event,
+            in_flight: self.gauges.in_flight as usize,
+            limit: self.gauges.limit as usize,
+            waiting: self.gauges.waiting as usize,
         }
     }
+}
 
-    /// Returns the partition, the label and the run of the request.
-    pub(crate) const fn about(&self) -> (PartitionId, LabelId, RunId) {
-        (self.partition, self.label, self.run)
+impl Noted<Decision> {
+    /// Returns the entry, with the names that its numbers had.
+    pub(crate) fn view(&self, names: DecisionEntry) -> JournalEntry {
+        let Decision { waited, kind, reason, blocker, .. } = self.what;
+        let counted = |number: u32| blocker.by.counts().then_some(number as usize);
+        self.entry(JournalEvent::Decision(DecisionEntry {
+            decision: match (kind, reason) {
+                (DecisionKind::Rejected, Some(Reason::Deadline)) if waited > 0.0 => DecisionKind::TimedOut,
+                _ => kind,
+            },
+            reason,
+            rule: blocker.by.rule().map(Cow::Borrowed),
+            used: counted(blocker.used),
+            bound: counted(blocker.bound),
+            waited_seconds: f64::from(waited),
+            ..names
+        }))
     }
 }
 
-/// The names that the numbers of an entry had.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Names<'a> {
-    pub(crate) partition: &'a str,
-    /// Class, namespace and label; `None` if another label has the number by now.
-    pub(crate) label: Option<(&'a str, &'a str, &'a str)>,
-    pub(crate) run: Option<&'a str>,
-}
-
-impl Changed {
-    pub(crate) fn view(&self, sequence: u64) -> JournalEntry {
-        let change = match self.event {
+impl Noted<ChangeEvent> {
+    pub(crate) fn view(&self) -> JournalEntry {
+        self.entry(JournalEvent::Change(match self.what {
             ChangeEvent::Limit { from, basis } => ChangeEntry::Limit {
                 from: from as usize,
                 rtt_seconds: basis.rtt_seconds(),
@@ -334,14 +304,6 @@ impl Changed {
                 to: it.to.as_str().into(),
                 down_seconds: it.down_for.map(|time| time.as_secs_f64()),
             },
-        };
-        JournalEntry {
-            sequence,
-            at_seconds: self.at.since(Timestamp::ZERO).as_secs_f64(),
-            event: JournalEvent::Change(change),
-            in_flight: self.in_flight as usize,
-            limit: self.limit as usize,
-            waiting: self.waiting as usize,
-        }
+        }))
     }
 }
