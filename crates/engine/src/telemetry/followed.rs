@@ -6,7 +6,8 @@
 
 use std::time::Duration;
 
-use crate::{Timestamp, ids::LabelId};
+use super::totals::Scored;
+use crate::Timestamp;
 
 /// Labels that are followed at the same time.
 pub(super) const PLACES: usize = 16;
@@ -17,13 +18,10 @@ const KEEPS: f64 = 0.97;
 /// What a rejection, a caller that leaves and a slot weigh, next to a request that was admitted.
 pub(super) const REJECTION: f64 = 10.0;
 
-/// A label that may be followed.
+/// A label that is followed.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Candidate {
-    pub(crate) label: LabelId,
-    /// First entry of the journal that is about a label of this name: another label may have the number later.
-    pub(super) named_from: u64,
-    pub(super) score: f64,
+pub(crate) struct FollowedLabel {
+    pub(crate) it: Scored,
     /// Number of the time that it took a place, from 1 on: it tells its counts from those of another label that has its place later,
     /// and of a later time.
     pub(crate) serial: u64,
@@ -32,7 +30,7 @@ pub(crate) struct Candidate {
 /// The labels that are followed, by place.
 #[derive(Debug)]
 pub(super) struct Followed {
-    places: [Option<Candidate>; PLACES],
+    places: [Option<FollowedLabel>; PLACES],
     /// Places that may change hands now.
     changes: usize,
     refilled: Timestamp,
@@ -48,20 +46,24 @@ impl Default for Followed {
 
 impl Followed {
     /// Returns the followed labels, with the row of each: 0 is for all other labels.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (u8, Candidate)> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u8, FollowedLabel)> {
         (1..).zip(self.places).filter_map(|(row, place)| Some((row, place?)))
     }
 
     /// Scores the followed labels anew: `score` is that of the last seconds, and `None` for a label that is gone.
-    pub(super) fn score(&mut self, score: impl Fn(&Candidate) -> Option<f64>) {
+    pub(super) fn score(&mut self, score: impl Fn(&Scored) -> Option<f64>) {
         for place in &mut self.places {
-            *place = place.and_then(|it| Some(Candidate { score: score(&it)?.max(it.score * KEEPS), ..it }));
+            let Some(known) = place else { continue };
+            match score(&known.it) {
+                Some(score) => known.it.score = score.max(known.it.score * KEEPS),
+                None => *place = None,
+            }
         }
     }
 
     /// Follows a label, if a place is free or another label has far fewer requests. Returns the row, and the label that had it.
-    pub(super) fn offer(&mut self, now: Timestamp, it: Candidate) -> Option<(u8, Option<Candidate>)> {
-        if self.places.iter().flatten().any(|known| known.label == it.label) {
+    pub(super) fn offer(&mut self, now: Timestamp, it: Scored) -> Option<(u8, Option<Scored>)> {
+        if self.places.iter().flatten().any(|known| known.it.label == it.label) {
             return None;
         }
         let refills = now.nanos_since(self.refilled) / crate::nanos(REFILL);
@@ -69,21 +71,23 @@ impl Followed {
             self.refilled = now;
             self.changes = self.changes.saturating_add(usize::try_from(refills).unwrap_or(PLACES)).min(PLACES);
         }
-        let score = |place: &Option<Candidate>| place.map_or(f64::NEG_INFINITY, |it| it.score);
+        let score = |place: &Option<FollowedLabel>| place.map_or(f64::NEG_INFINITY, |known| known.it.score);
         let least = (1..).zip(&mut self.places).min_by(|(_, a), (_, b)| score(a).total_cmp(&score(b)));
         let (row, place) = least.filter(|(_, place)| self.changes > 0 && it.score > score(place) * 1.5)?;
         self.changes -= 1;
         self.taken += 1;
-        Some((row, place.replace(Candidate { serial: self.taken, ..it })))
+        let before = place.replace(FollowedLabel { it, serial: self.taken });
+        Some((row, before.map(|before| before.it)))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ids::LabelId;
 
-    fn candidate(label: u32, score: f64) -> Candidate {
-        Candidate { label: LabelId::from_index(label), named_from: 0, score, serial: 0 }
+    fn candidate(label: u32, score: f64) -> Scored {
+        Scored { label: LabelId::from_index(label), named_from: 0, score }
     }
 
     fn at(seconds: u64) -> Timestamp {

@@ -63,7 +63,7 @@ impl HealthState {
         inputs.is_line_long |= self.are_waits_longer;
         // A small label of which most is rejected must not hide behind the many requests of its partition.
         let with_most = |most| {
-            let id = self.labels.most(most, totals)[0]?;
+            let id = self.labels.most(most, totals).next()?;
             self.labels.of(now, id, &totals[id.index() as usize], of_label(id).running)
         };
         let leaves = with_most(Most::Left).map_or(0.0, |it| it.part_left());
@@ -101,7 +101,7 @@ impl Telemetry {
     }
 
     /// Returns the two labels that had most of this in the last seconds, if any had.
-    pub(crate) fn labels_with_most(&self, most: Most) -> [Option<LabelId>; 2] {
+    pub(crate) fn labels_with_most(&self, most: Most) -> impl Iterator<Item = LabelId> {
         self.health.labels.most(most, &self.totals)
     }
 }

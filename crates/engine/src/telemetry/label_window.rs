@@ -7,10 +7,10 @@
 
 use std::time::Duration;
 
-use super::followed::{Candidate, REJECTION};
 use super::{
+    followed::REJECTION,
     recent::{FEW, Held, RejectionKind},
-    totals::Totals,
+    totals::{Scored, Totals},
 };
 use crate::{Timestamp, ids::LabelId};
 
@@ -22,17 +22,23 @@ const MOST: usize = 4_096;
 /// Labels of a second that a history may begin to follow.
 const BUSIEST: usize = 4;
 
-/// The totals of a label at the last two notes. Small, for there may be many: what wraps around is only compared.
+/// The last two notes of a label, the older one first.
 #[derive(Clone, Copy, Debug, Default)]
 struct Mark {
     /// Lower half of the entry of the journal from which on the label has its name: another label has other notes.
     named_from: u32,
+    notes: [Note; 2],
+}
+
+/// The totals of a label at one moment. Small, for there may be many: what wraps around is only compared.
+#[derive(Clone, Copy, Debug, Default)]
+struct Note {
     /// Units of 2^20 ns; 0 for no note.
-    at: [u32; 2],
-    running: [u32; 2],
-    admitted: [u32; 2],
-    left: [u32; 2],
-    rejected: [[u32; 3]; 2],
+    at: u32,
+    running: u32,
+    admitted: u32,
+    left: u32,
+    rejected: [u32; 3],
 }
 
 /// What became of the requests of a label in the last seconds.
@@ -111,33 +117,37 @@ pub(super) struct WindowsByLabel {
     began: Timestamp,
     took: Option<Duration>,
     /// The labels with most of each, in this round so far and in the last one.
-    leading: [Leaders; Most::ALL.len()],
-    found: [Leaders; Most::ALL.len()],
+    leading: [Leaders<2>; Most::ALL.len()],
+    found: [Leaders<2>; Most::ALL.len()],
     /// The labels with the most requests among those that were noted last.
-    pub(super) busiest: Vec<Candidate>,
+    pub(super) busiest: Leaders<BUSIEST>,
 }
 
+/// The labels with most of something, the first one first; of equal ones, that which was met first.
 #[derive(Clone, Copy, Debug)]
-struct Leader {
-    label: LabelId,
-    named_from: u64,
-    value: f64,
+pub(super) struct Leaders<const N: usize>([Option<Scored>; N]);
+
+impl<const N: usize> Default for Leaders<N> {
+    fn default() -> Self {
+        Self([None; N])
+    }
 }
 
-/// The two labels with most of something, the first one first.
-#[derive(Clone, Copy, Debug, Default)]
-struct Leaders([Option<Leader>; 2]);
-
-impl Leaders {
-    fn insert(&mut self, it: Leader) {
-        let [first, second] = self.0;
-        let value = |of: Option<Leader>| of.map_or(0.0, |it| it.value);
-        let other = first.filter(|first| first.label != it.label);
-        if it.value > value(first) {
-            self.0 = [Some(it), other.or(second)];
-        } else if it.value > value(second) && other.is_some() {
-            self.0 = [first, Some(it)];
+impl<const N: usize> Leaders<N> {
+    /// Puts a label in its place, unless it has a better one or others have more.
+    fn insert(&mut self, it: Scored) {
+        // What stands there leaves: the label itself, or the last one.
+        let leaves = self.0.iter().position(|known| known.is_some_and(|known| known.label == it.label));
+        let until = &mut self.0[..=leaves.unwrap_or(N - 1)];
+        let place = until.iter().position(|known| known.is_none_or(|known| known.score < it.score));
+        if let Some(place) = place.filter(|_| it.score > 0.0) {
+            until[place..].rotate_right(1);
+            until[place] = Some(it);
         }
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = Scored> {
+        self.0.iter().flatten().copied()
     }
 }
 
@@ -152,37 +162,38 @@ fn low(count: u64) -> u32 {
 }
 
 impl Mark {
-    fn of(totals: &Totals) -> Self {
-        Self { named_from: low(totals.named_from), ..Self::default() }
-    }
-
     /// Notes the totals, one `round` after the last note.
     fn note(&mut self, now: Timestamp, round: Duration, totals: &Totals, running: usize) {
-        if self.named_from != low(totals.named_from) || self.at[1] == 0 {
+        let mut before = self.notes[1];
+        if self.named_from != low(totals.named_from) || before.at == 0 {
             // Not there at the last note, so that all was counted since.
-            *self = Self { at: [0, coarse(now.before(round))], ..Self::of(totals) };
+            self.named_from = low(totals.named_from);
+            before = Note { at: coarse(now.before(round)), ..Note::default() };
         }
-        self.at = [self.at[1], coarse(now)];
-        self.running = [self.running[1], u32::try_from(running).unwrap_or(u32::MAX)];
-        self.admitted = [self.admitted[1], low(totals.admitted)];
-        self.left = [self.left[1], low(totals.left)];
-        self.rejected = [self.rejected[1], totals.rejected.map(low)];
+        let note = Note {
+            at: coarse(now),
+            running: u32::try_from(running).unwrap_or(u32::MAX),
+            admitted: low(totals.admitted),
+            left: low(totals.left),
+            rejected: totals.rejected.map(low),
+        };
+        self.notes = [before, note];
     }
 
     /// Returns what has happened since the older note.
     fn since(&self, now: Timestamp, totals: &Totals, running: usize) -> Option<LabelWindow> {
-        if self.named_from != low(totals.named_from) || self.at[0] == 0 {
+        let before = &self.notes[0];
+        if self.named_from != low(totals.named_from) || before.at == 0 {
             return None;
         }
-        let units = coarse(now).wrapping_sub(self.at[0]);
-        let rejected: [u64; 3] =
-            std::array::from_fn(|it| u64::from(low(totals.rejected[it]).wrapping_sub(self.rejected[0][it])));
+        let units = coarse(now).wrapping_sub(before.at);
+        let rejected = std::array::from_fn(|it| low(totals.rejected[it]).wrapping_sub(before.rejected[it]).into());
         // A slot that was given back untouched is taken back from the count.
-        let admitted = low(totals.admitted).wrapping_sub(self.admitted[0]).cast_signed().max(0);
+        let admitted = low(totals.admitted).wrapping_sub(before.admitted).cast_signed().max(0);
         let admitted = u64::from(admitted.unsigned_abs());
         let seconds = f64::from(units) * f64::from(1 << 20) / 1e9;
-        let left = u64::from(low(totals.left).wrapping_sub(self.left[0]));
-        let held = Held::between([(self.running[0] as usize, 0), (running, admitted)], seconds);
+        let left = u64::from(low(totals.left).wrapping_sub(before.left));
+        let held = Held::between([(before.running as usize, 0), (running, admitted)], seconds);
         Some(LabelWindow { seconds, admitted, rejected, left, held })
     }
 }
@@ -192,7 +203,7 @@ impl WindowsByLabel {
     pub(super) fn note(&mut self, now: Timestamp, totals: &[Totals], gauges: impl Fn(LabelId) -> LabelGauges) {
         self.marks.resize(totals.len(), Mark::default());
         let count = totals.len().div_ceil(ROUND).min(MOST);
-        self.busiest.clear();
+        self.busiest = Leaders::default();
         for _ in 0..count {
             if self.next >= totals.len() {
                 (self.next, self.found) = (0, std::mem::take(&mut self.leading));
@@ -219,18 +230,9 @@ impl WindowsByLabel {
                     Most::Stuck => 0.0,
                     Most::Waiting => waiting as f64,
                 };
-                leading.insert(Leader { label, named_from, value });
+                leading.insert(Scored { label, named_from, score: value });
             }
-            self.consider(Candidate { label, named_from, score: window.score(), serial: 0 });
-        }
-    }
-
-    /// Keeps a label if it is among the busiest ones of this second.
-    fn consider(&mut self, it: Candidate) {
-        let place = self.busiest.partition_point(|other| other.score >= it.score);
-        if it.score > 0.0 && place < BUSIEST {
-            self.busiest.truncate(BUSIEST - 1);
-            self.busiest.insert(place, it);
+            self.busiest.insert(Scored { label, named_from, score: window.score() });
         }
     }
 
@@ -242,17 +244,15 @@ impl WindowsByLabel {
     /// Returns the score of a label, given its totals: that of the slots which it held when it was noted last.
     pub(super) fn score(&self, now: Timestamp, label: LabelId, totals: &Totals) -> Option<f64> {
         let mark = self.marks.get(label.index() as usize)?;
-        Some(mark.since(now, totals, mark.running[1] as usize)?.score())
+        Some(mark.since(now, totals, mark.notes[1].running as usize)?.score())
     }
 
     /// Returns the two labels that have most of this, unless other labels have their numbers by now.
-    pub(super) fn most(&self, most: Most, totals: &[Totals]) -> [Option<LabelId>; 2] {
-        let mut both = Leaders::default();
+    pub(super) fn most(&self, most: Most, totals: &[Totals]) -> impl Iterator<Item = LabelId> {
+        let mut both = Leaders::<2>::default();
         let found = [self.found, self.leading].map(|it| it[most as usize].0);
-        let is_same =
-            |it: &Leader| totals.get(it.label.index() as usize).is_some_and(|t| t.named_from == it.named_from);
-        found.into_iter().flatten().flatten().filter(is_same).for_each(|it| both.insert(it));
-        both.0.map(|it| it.map(|it| it.label))
+        found.into_iter().flatten().flatten().filter(|it| it.totals(totals).is_some()).for_each(|it| both.insert(it));
+        both.0.into_iter().flatten().map(|it| it.label)
     }
 }
 
@@ -286,7 +286,7 @@ mod tests {
                 assert_eq!(found.mostly_rejected(), Some(RejectionKind::Throttled));
                 assert_eq!(windows.of(at(second), label(3), &totals[3], 0).unwrap().mostly_rejected(), None);
                 assert_eq!(
-                    windows.most(Most::Rejected, &totals)[0],
+                    windows.most(Most::Rejected, &totals).next(),
                     Some(label(700)),
                     "requests without a label are none"
                 );
@@ -295,7 +295,26 @@ mod tests {
         for second in 60..80 {
             windows.note(at(second), &totals, NONE);
         }
-        assert_eq!(windows.most(Most::Rejected, &totals)[0], None, "it is over");
+        assert_eq!(windows.most(Most::Rejected, &totals).next(), None, "it is over");
+    }
+
+    #[test]
+    fn leaders_are_different_labels_and_the_first_of_equal_ones_stays() {
+        let mut leaders = Leaders::<2>::default();
+        for (name, score, expected) in [
+            (1, 0.0, vec![]),
+            (1, 5.0, vec![1]),
+            (2, 5.0, vec![1, 2]),
+            (3, 5.0, vec![1, 2]),
+            (2, 7.0, vec![2, 1]),
+            (2, 6.0, vec![2, 1]),
+            (3, 6.0, vec![2, 3]),
+            (3, 6.5, vec![2, 3]),
+            (4, 9.0, vec![4, 2]),
+        ] {
+            leaders.insert(Scored { label: label(name), named_from: 0, score });
+            assert_eq!(leaders.iter().map(|it| it.label.index()).collect::<Vec<_>>(), expected, "{name} with {score}");
+        }
     }
 
     #[test]
@@ -306,10 +325,10 @@ mod tests {
             totals[1].rejected[0] += 9;
             windows.note(at(second), &totals, NONE);
         }
-        assert_eq!(windows.most(Most::Rejected, &totals)[0], Some(label(1)), "control");
+        assert_eq!(windows.most(Most::Rejected, &totals).next(), Some(label(1)), "control");
         totals[1] = Totals { named_from: 77, ..Totals::default() };
         assert_eq!(
-            (windows.of(at(20), label(1), &totals[1], 0), windows.most(Most::Rejected, &totals)[0]),
+            (windows.of(at(20), label(1), &totals[1], 0), windows.most(Most::Rejected, &totals).next()),
             (None, None)
         );
         windows.note(at(20), &totals, NONE);
@@ -333,7 +352,7 @@ mod tests {
         let found = windows.of(at(25), label(3), &totals[3], 0).unwrap();
         assert_eq!((found.rejected(), found.admitted), (40, 10));
         assert!((5.0..=10.0).contains(&found.seconds), "{found:?}");
-        assert_eq!(windows.most(Most::Rejected, &totals)[0], Some(label(3)));
+        assert_eq!(windows.most(Most::Rejected, &totals).next(), Some(label(3)));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 use super::{
     Telemetry,
-    followed::{Candidate, Followed},
+    followed::{Followed, FollowedLabel},
     rejected_by::{RejectedBy, RejectedCount},
     totals::Totals,
 };
@@ -55,13 +55,12 @@ impl Telemetry {
     }
 
     /// Returns the labels whose rejections are counted by reason and rule, each with what was counted of it.
-    pub(crate) fn followed(&self) -> impl Iterator<Item = (Candidate, SampledCounts)> {
-        self.sampled.followed.iter().filter_map(|(row, it)| {
-            let totals = Some(self.totals(it.label)).filter(|totals| totals.named_from == it.named_from)?;
-            let Totals { admitted, left, would_reject, .. } = totals;
+    pub(crate) fn followed(&self) -> impl Iterator<Item = (FollowedLabel, SampledCounts)> {
+        self.sampled.followed.iter().filter_map(|(row, followed)| {
+            let &Totals { admitted, left, would_reject, .. } = followed.it.totals(&self.totals)?;
             let rejected = self.sampled.rejected_by.of_row(row);
             let times = self.sampled.times.get(usize::from(row)).map(|it| Arc::new(it.clone())).unwrap_or_default();
-            Some((it, SampledCounts { admitted, left, would_reject, rejected, times }))
+            Some((followed, SampledCounts { admitted, left, would_reject, rejected, times }))
         })
     }
 
@@ -89,24 +88,17 @@ impl Telemetry {
             return;
         }
         let Self { sampled: Sampled { rejected_by, followed, times }, health, totals, .. } = self;
-        let is_known =
-            |it: &Candidate| totals.get(it.label.index() as usize).filter(|totals| totals.named_from == it.named_from);
-        followed.score(|it| {
-            let totals = is_known(it)?;
-            Some(health.labels.score(now, it.label, totals).unwrap_or(0.0))
-        });
-        for candidate in &health.labels.busiest {
-            let Some((row, before)) = followed.offer(now, *candidate) else { continue };
+        followed.score(|it| Some(health.labels.score(now, it.label, it.totals(totals)?).unwrap_or(0.0)));
+        for busy in health.labels.busiest.iter() {
+            let Some((row, before)) = followed.offer(now, busy) else { continue };
             rejected_by.clear(row);
             let place = usize::from(row);
             times.resize_with(times.len().max(place + 1), Default::default);
             times[place] = Default::default();
-            let rows = before.map(|it| (it, 0)).into_iter().chain([(*candidate, row)]);
+            let rows = before.map(|it| (it, 0)).into_iter().chain([(busy, row)]);
             for (it, row) in rows {
-                if let Some(totals) = totals.get_mut(it.label.index() as usize)
-                    && totals.named_from == it.named_from
-                {
-                    totals.row = row;
+                if it.totals(totals).is_some() {
+                    totals[it.label.index() as usize].row = row;
                 }
             }
         }

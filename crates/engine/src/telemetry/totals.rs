@@ -1,5 +1,7 @@
 //! What became of the requests of a label.
 
+use crate::ids::LabelId;
+
 /// What became of the requests of a label.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Totals {
@@ -21,5 +23,21 @@ impl Totals {
     pub(crate) const fn rejected(&self) -> u64 {
         let [saturated, throttled, unavailable] = self.rejected;
         saturated + throttled + unavailable
+    }
+}
+
+/// A label that has much of something, for as long as it has its name.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Scored {
+    pub(crate) label: LabelId,
+    /// First entry of the journal that is about a label of this name: another label may have the number later.
+    pub(super) named_from: u64,
+    pub(super) score: f64,
+}
+
+impl Scored {
+    /// Returns its totals; `None` where another label has the number by now.
+    pub(super) fn totals<'a>(&self, all: &'a [Totals]) -> Option<&'a Totals> {
+        all.get(self.label.index() as usize).filter(|totals| totals.named_from == self.named_from)
     }
 }

@@ -60,7 +60,7 @@ impl Engine {
             counts: self.telemetry.sample_partition(number),
         });
         let labels = self.telemetry.followed().map(|(followed, counts)| {
-            let label = self.quotas.label(followed.label);
+            let label = self.quotas.label(followed.it.label);
             Sampled {
                 name: SampledName {
                     class: label.class_name.to_owned(),

@@ -67,8 +67,7 @@ impl Holder {
 impl Engine {
     /// Returns the labels that had most of this in the last seconds, of those that have a name: two at most.
     pub(super) fn named_labels(&self, most: Most) -> impl Iterator<Item = LabelId> {
-        let labels = self.telemetry.labels_with_most(most).into_iter().flatten();
-        labels.filter(|&id| !self.quotas.label(id).name.is_empty())
+        self.telemetry.labels_with_most(most).filter(|&id| !self.quotas.label(id).name.is_empty())
     }
 
     /// Says which requests get no answer in time, if any do: of two partitions at most, and of two labels.
