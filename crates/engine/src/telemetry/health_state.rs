@@ -3,11 +3,10 @@
 use std::collections::BTreeSet;
 
 use super::{
-    Counts, Health, HealthInputs, LabelWindow, LastSeconds, Telemetry,
+    Health, HealthInputs, LabelWindow, LastSeconds, Telemetry,
     health::Judge,
     label_window::{LabelGauges, Most, WindowsByLabel},
     recent::{PartitionGauges, Recent, RejectionKind},
-    totals::Totals,
 };
 use crate::{
     Timestamp,
@@ -37,49 +36,53 @@ impl HealthState {
     pub(super) fn is_due(&self, now: Timestamp) -> bool {
         self.partitions.first().is_some_and(|it| it.is_due(now))
     }
+}
 
-    pub(super) fn judge(
+impl Telemetry {
+    /// Notes the counts of the last second if it is over, and judges the handle by that and by what is seen of it now.
+    /// Returns whether callers leave a partition for the first time.
+    pub(crate) fn judge(
         &mut self,
         now: Timestamp,
         mut inputs: HealthInputs,
-        counts: &[Counts],
-        totals: &[Totals],
         of_partition: impl Fn(PartitionId) -> PartitionGauges,
         of_label: impl Fn(LabelId) -> LabelGauges,
-    ) {
-        if self.is_due(now) {
-            for ((recent, counts), partition) in self.partitions.iter_mut().zip(counts).zip(PartitionId::all()) {
+    ) -> bool {
+        let is_second_over = self.health.is_due(now);
+        let HealthState { partitions, labels, judge, are_waits_longer, have_left } = &mut self.health;
+        let (counts, totals, of_partition) = (&self.counts, &self.totals, &of_partition);
+        if is_second_over {
+            for ((recent, counts), partition) in partitions.iter_mut().zip(counts).zip(PartitionId::all()) {
                 recent.note(now, counts, of_partition(partition));
             }
-            self.labels.note(now, totals, &of_label);
-            self.judge.note(inputs.is_busy);
-            let all = self.partitions.iter().zip(counts).zip(PartitionId::all());
-            let is_busy = self.judge.is_mostly_busy();
-            let leaving = all.filter(|((it, counts), partition)| {
-                is_busy && it.since(now, counts, of_partition(*partition)).have_most_left()
-            });
-            self.have_left.extend(leaving.map(|(_, partition)| partition));
+            labels.note(now, totals, &of_label);
+            judge.note(inputs.is_busy);
         }
-        inputs.is_line_long |= self.are_waits_longer;
+        let last = || {
+            let all = partitions.iter().zip(counts).zip(PartitionId::all());
+            all.map(|((recent, counts), partition)| (partition, recent.since(now, counts, of_partition(partition))))
+        };
+        let had_left = have_left.len();
+        if is_second_over && judge.is_mostly_busy() {
+            have_left.extend(last().filter(|(_, it)| it.have_most_left()).map(|(partition, _)| partition));
+        }
+        inputs.is_line_long |= *are_waits_longer;
         // A small label of which most is rejected must not hide behind the many requests of its partition.
         let with_most = |most| {
-            let id = self.labels.most(most, totals).next()?;
-            self.labels.of(now, id, &totals[id.index() as usize], of_label(id).running)
+            let id = labels.most(most, totals).next()?;
+            labels.of(now, id, &totals[id.index() as usize], of_label(id).running)
         };
         let leaves = with_most(Most::Left).map_or(0.0, |it| it.part_left());
         let is_throttled = with_most(Most::Rejected)
             .is_some_and(|it| it.rejected() >= ENOUGH && it.mostly_rejected() == Some(RejectionKind::Throttled));
-        let partitions = self.partitions.iter().zip(counts).zip(PartitionId::all());
-        self.judge.judge(
-            now,
-            inputs,
-            (is_throttled, leaves),
-            partitions.map(|((recent, counts), partition)| recent.since(now, counts, of_partition(partition))),
-        );
+        judge.judge(now, inputs, (is_throttled, leaves), last().map(|(_, last)| last));
+        let is_new = have_left.len() > had_left;
+        if is_second_over {
+            self.follow_labels(now);
+        }
+        is_new
     }
-}
 
-impl Telemetry {
     /// Returns the partitions whose callers left before the answer, most of them, while the handle was busy.
     pub(crate) fn have_left(&self) -> impl Iterator<Item = PartitionId> {
         self.health.have_left.iter().copied()

@@ -353,24 +353,6 @@ impl Telemetry {
         self.classes_seen
     }
 
-    /// Notes the counts of the last second if it is over, and judges the handle by that and by what is seen of it now.
-    /// Returns whether callers leave a partition for the first time.
-    pub(crate) fn judge(
-        &mut self,
-        now: Timestamp,
-        inputs: HealthInputs,
-        of_partition: impl Fn(PartitionId) -> PartitionGauges,
-        of_label: impl Fn(LabelId) -> LabelGauges,
-    ) -> bool {
-        let is_second_over = self.health.is_due(now);
-        let had_left = self.health.have_left.len();
-        self.health.judge(now, inputs, &self.counts, &self.totals, of_partition, of_label);
-        if is_second_over {
-            self.follow_labels(now);
-        }
-        self.health.have_left.len() > had_left
-    }
-
     /// Returns the entries of the journal, for a reader that knows names.
     pub(crate) const fn journal(&self) -> &Journal {
         &self.journal
