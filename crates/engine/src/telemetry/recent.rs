@@ -25,7 +25,7 @@ pub(crate) enum RejectionKind {
 
 impl RejectionKind {
     /// The meanings of rejections, the most harmless first.
-    pub(super) const ALL: [Self; 3] = [Self::Saturated, Self::Throttled, Self::Unavailable];
+    pub(crate) const ALL: [Self; 3] = [Self::Saturated, Self::Throttled, Self::Unavailable];
 
     /// Returns what a rejection says of the partition.
     pub(crate) const fn of(reason: Reason) -> Self {
@@ -36,6 +36,11 @@ impl RejectionKind {
             _ if reason.is_caller_limit() => Self::Throttled,
             _ => Self::Saturated,
         }
+    }
+
+    /// Returns the reasons that stand for this.
+    pub(crate) fn reasons(self) -> impl Iterator<Item = Reason> {
+        Reason::ALL.into_iter().filter(move |it| Self::of(*it) == self)
     }
 
     /// Returns what most of these rejections stand for, in the order of `ALL`, if they are more than were admitted.
@@ -149,13 +154,12 @@ impl LastSeconds {
 
     /// Returns how many rejections stand for this.
     pub(crate) fn rejected_as(&self, kind: RejectionKind) -> u64 {
-        Reason::ALL.iter().filter(|it| RejectionKind::of(**it) == kind).map(|it| self.rejected[it.index()]).sum()
+        kind.reasons().map(|it| self.rejected[it.index()]).sum()
     }
 
     /// Returns the most frequent reason of rejections that stand for this.
     pub(crate) fn main_reason(&self, kind: RejectionKind) -> Option<Reason> {
-        let reasons = Reason::ALL.into_iter().filter(|reason| RejectionKind::of(*reason) == kind);
-        reasons.max_by_key(|it| self.rejected[it.index()]).filter(|it| self.rejected[it.index()] > 0)
+        kind.reasons().max_by_key(|it| self.rejected[it.index()]).filter(|it| self.rejected[it.index()] > 0)
     }
 
     /// Returns the part of the requests that had no answer in time, where these are enough to say something.
@@ -206,8 +210,7 @@ impl Sample {
     }
 
     fn lacked_capacity(&self) -> u64 {
-        let reasons = Reason::ALL.into_iter().filter(|reason| RejectionKind::of(*reason) == RejectionKind::Saturated);
-        reasons.map(|it| self.rejected[it.index()]).sum()
+        RejectionKind::Saturated.reasons().map(|it| self.rejected[it.index()]).sum()
     }
 }
 

@@ -3,7 +3,7 @@
 use std::{cmp::Reverse, collections::BTreeSet, sync::Arc, time::Duration};
 
 use crate::{
-    Engine, Reason,
+    Engine,
     capacity::PartitionView,
     ids::{ClassId, RuleClassId},
     telemetry::{RejectionKind, named},
@@ -44,8 +44,8 @@ impl Engine {
         let mut partitions: Vec<_> = absent.map(|(_, it)| Arc::clone(&it.plan.name)).collect();
         partitions.sort_unstable();
         let classes = self.quotas.plans().1.named_classes().filter(|(class, _)| !seen.has(*class));
-        let mut throttled = Reason::ALL.into_iter().filter(|it| RejectionKind::of(*it) == RejectionKind::Throttled);
-        let mut are_throttled = || throttled.any(|it| counts().any(|counts| counts.rejected[it.index()] > 0));
+        let are_throttled =
+            || RejectionKind::Throttled.reasons().any(|it| counts().any(|counts| counts.rejected[it.index()] > 0));
         let labels = self.unmet_labels();
         let is_unlabelled = self.label_names().next().is_none() && (!labels.is_empty() || are_throttled());
         Some(Unmet {
