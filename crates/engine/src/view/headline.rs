@@ -33,8 +33,7 @@ impl Engine {
     /// Returns the state of the handle, given what is shown of it otherwise.
     pub(super) fn health_snapshot(&self, whole: &Snapshot) -> HealthSnapshot {
         let (health, since) = self.telemetry.health();
-        let numbers = self.capacity.partitions().filter(|(_, it)| it.is_shown()).map(|(number, _)| number);
-        let last: Vec<_> = numbers.map(|number| self.recent(number)).collect();
+        let last: Vec<_> = self.shown_partitions().map(|(number, _)| self.recent(number)).collect();
         let named = last.iter().zip(&whole.partitions).filter(|(last, _)| last.rejected() > 0);
         let mut refused: Vec<_> = named.map(|(last, it)| rejected_of(last, &it.name, health)).collect();
         refused.sort_by(|a, b| b.per_second.total_cmp(&a.per_second));

@@ -176,7 +176,7 @@ impl Engine {
 
     fn partition_holder(&self, partition: PartitionId, usual: Duration) -> Holder {
         let it = self.capacity.partition(partition);
-        let is_alone = self.capacity.partitions().filter(|(_, it)| it.is_shown()).count() == 1;
+        let is_alone = self.shown_partitions().count() == 1;
         let name = if is_alone { String::new() } else { text::name(&it.plan.name) };
         self.holder_of(name, it.running, self.recent(partition).held, usual)
     }

@@ -219,14 +219,17 @@ impl Snapshot {
 impl Engine {
     /// Returns the number, name and counts of each partition that is shown.
     pub fn partitions(&self) -> impl Iterator<Item = (PartitionId, &str, &Counts)> {
-        let shown = self.capacity.partitions().filter(|(_, it)| it.is_shown());
-        shown.map(|(number, it)| (number, &*it.plan.name, self.telemetry.counts(number)))
+        self.shown_partitions().map(|(number, it)| (number, &*it.plan.name, self.telemetry.counts(number)))
+    }
+
+    pub(super) fn shown_partitions(&self) -> impl Iterator<Item = (PartitionId, PartitionView<'_>)> {
+        self.capacity.partitions().filter(|(_, it)| it.is_shown())
     }
 
     /// Returns the present state, without the labels, of which there may be many, and without the name and the
     /// warnings, which the engine doesn't know.
     pub fn snapshot(&self) -> Snapshot {
-        let shown = self.capacity.partitions().filter(|(_, it)| it.is_shown());
+        let partitions = self.shown_partitions().map(|(number, it)| self.partition_snapshot(number, it));
         let mut snapshot = Snapshot {
             limit_state: self.limit_snapshot(),
             reserved: self.capacity.reserved(),
@@ -246,7 +249,7 @@ impl Engine {
             labels_overflowed: self.quotas.table().overflowed,
             labels_known: self.quotas.table().known,
             shadow: self.controller.shadow_snapshot(),
-            partitions: shown.map(|(number, it)| self.partition_snapshot(number, it)).collect(),
+            partitions: partitions.collect(),
             ..Snapshot::default()
         };
         snapshot.health = self.health_snapshot(&snapshot);
