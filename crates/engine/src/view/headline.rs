@@ -1,6 +1,6 @@
 //! The state of the handle in a line, and which requests are refused.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, time::Duration};
 
 use super::{
     HealthSnapshot, RecentSnapshot, RejectedSnapshot, Snapshot,
@@ -38,6 +38,9 @@ impl Engine {
         let mut refused: Vec<_> = named.map(|(last, it)| rejected_of(last, &it.name, health)).collect();
         refused.sort_by(|a, b| b.per_second.total_cmp(&a.per_second));
         let sum = |rate: fn(&LastSeconds) -> f64| last.iter().map(rate).sum();
+        let (label, cap) = self.worst_label().unzip();
+        let (holders, in_line) = (self.holders(), self.longest_line());
+        let (stuck_slots, are_most_stuck) = self.stuck(&holders);
         let mut found = HealthSnapshot {
             state: health.as_str().into(),
             at_seconds: since.since(Timestamp::ZERO).as_secs_f64(),
@@ -48,7 +51,8 @@ impl Engine {
             rejected_per_second: sum(|it| it.per_second(it.rejected())),
             would_reject_per_second: sum(|it| it.per_second(it.would_reject)),
             rejected: refused,
-            label: self.worst_label(),
+            label,
+            stuck_slots,
             without_store: if matches!(health, Health::StoreGone | Health::StoreQuiet) {
                 self.quotas.plans().1.without_store().into_iter().map(Cow::Borrowed).collect()
             } else {
@@ -56,34 +60,16 @@ impl Engine {
             },
             ..HealthSnapshot::default()
         };
-        let (holders, in_line) = (self.holders(), self.longest_line());
-        let (stuck_slots, are_most_stuck) = self.stuck(&holders);
-        found.stuck_slots = stuck_slots;
         let stuck = are_most_stuck.then(|| holders.iter().map(Holder::requests).collect::<Vec<_>>().join(" and "));
         found.advice = advice(health, &found, whole, stuck, in_line.as_ref(), holders.first());
-        let store_after = self.outage.seen(self.now).slow.unwrap_or_default().as_secs_f64();
-        found.headline = match health {
-            Health::StoreSlow => {
-                let after = text::seconds(store_after);
-                let rate = and_rejected(found.rejected_per_second);
-                format!("store slow: requests under shared rules wait {after} for its answers{rate}")
-            }
-            Health::StoreQuiet => {
-                let after = text::seconds(self.outage.seen(self.now).quiet.unwrap_or_default().as_secs_f64());
-                format!("store quiet: it is back; grants begin in {after}{}", without_store(&found, whole))
-            }
-            Health::Abandoned => {
-                let left = self.unanswered(&last, whole).unwrap_or_else(|| "callers leave no more".to_owned());
-                format!("abandoned: {left}, {} of {} slots in use", whole.in_flight, whole.limit)
-            }
-            _ => headline(health, &found, whole, self.cap_of_worst()),
-        };
+        let unanswered = self.unanswered(&last, whole);
+        found.headline = self.headline(health, &found, whole, cap.flatten(), unanswered.as_deref());
         // What is told first is not drowned by the little that is told of most requests.
         let left: f64 = last.iter().map(|it| it.per_second(it.left)).sum();
         let is_much = left * 4.0 >= found.rejected_per_second + found.would_reject_per_second;
         if is_much
             && health != Health::Abandoned
-            && let Some(left) = self.unanswered(&last, whole)
+            && let Some(left) = unanswered
         {
             found.headline += &format!("; {left}");
         }
@@ -104,31 +90,86 @@ impl Engine {
         found
     }
 
-    /// Returns the cap of that label.
-    fn cap_of_worst(&self) -> Option<usize> {
-        let worst = self.named_labels(Most::Rejected).next();
-        worst.map(|id| self.quotas.label(id).cap).filter(|&cap| cap < usize::MAX)
-    }
-
     /// Returns the name of a label with its namespace, as a sentence has it.
     pub(super) fn full_name(&self, id: LabelId) -> String {
         let label = self.quotas.label(id);
         text::full_name(label.namespace, label.name)
     }
 
-    /// Returns the label that was rejected most often in the last seconds.
-    fn worst_label(&self) -> Option<RejectedSnapshot> {
+    /// Returns the label that was rejected most often in the last seconds, and its cap.
+    fn worst_label(&self) -> Option<(RejectedSnapshot, Option<usize>)> {
         let id = self.named_labels(Most::Rejected).next()?;
         let label = self.quotas.label(id);
         let window = self.telemetry.label_window(self.now, id, label.running)?;
         let rejected = window.rejected();
-        (rejected > 0).then(|| RejectedSnapshot {
+        let snapshot = RejectedSnapshot {
             name: label.name.to_owned(),
             namespace: label.namespace.to_owned(),
             percent: percent(rejected, rejected + window.admitted),
             per_second: window.per_second(rejected),
             reason: None,
-        })
+        };
+        (rejected > 0).then(|| (snapshot, Some(label.cap).filter(|&cap| cap < usize::MAX)))
+    }
+
+    /// Says how the handle is, in its first part of a line. `cap` is that of the worst label, and `unanswered` says which requests
+    /// get no answer in time.
+    fn headline(
+        &self,
+        health: Health,
+        it: &HealthSnapshot,
+        whole: &Snapshot,
+        cap: Option<usize>,
+        unanswered: Option<&str>,
+    ) -> String {
+        let limit = limit(whole);
+        let waiting = whole.waiting + whole.at_gate;
+        let rate = and_rejected(it.rejected_per_second);
+        let store = self.outage.seen(self.now);
+        let seconds = |time: Option<Duration>| text::seconds(time.unwrap_or_default().as_secs_f64());
+        match health {
+            Health::Fine => {
+                let rate = text::rate(it.admitted_per_second);
+                format!("fine: {rate} admitted, none refused, {} of {} slots in use", whole.in_flight, whole.limit)
+            }
+            Health::Busy => {
+                // Of few requests the reason is all that there is to tell.
+                let why = it.rejected.first().and_then(|it| it.reason.as_deref()).filter(|it| *it != "limit");
+                let why = why.map(|it| format!(" ({})", it.replace('_', " "))).unwrap_or_default();
+                format!(
+                    "busy: {} of {} slots in use, {waiting} waiting{rate}{why}, {limit}",
+                    whole.in_flight, whole.limit
+                )
+            }
+            Health::Abandoned => {
+                let left = unanswered.unwrap_or("callers leave no more");
+                format!("abandoned: {left}, {} of {} slots in use", whole.in_flight, whole.limit)
+            }
+            Health::Throttled => {
+                format!("throttled: {} by their own rules, the server has room", who(it, whole, cap))
+            }
+            Health::StoreSlow => {
+                let after = seconds(store.slow);
+                format!("store slow: requests under shared rules wait {after} for its answers{rate}")
+            }
+            Health::Overloaded => {
+                format!("overloaded: {}, {limit}", who(it, whole, None))
+            }
+            Health::StoreQuiet => {
+                let after = seconds(store.quiet);
+                format!("store quiet: it is back; grants begin in {after}{}", without_store(it, whole))
+            }
+            Health::StoreGone => format!("store gone{}", without_store(it, whole).replacen(',', ":", 1)),
+            Health::NotEnforcing if whole.mode == "off" => {
+                "not enforcing: admission control is switched off".to_owned()
+            }
+            Health::NotEnforcing => {
+                format!("not enforcing: dry run, {} would be refused", text::rate(it.would_reject_per_second))
+            }
+            Health::Draining => {
+                format!("draining: no request is admitted, {} run and {waiting} wait{rate}", whole.in_flight)
+            }
+        }
     }
 }
 
@@ -159,8 +200,7 @@ fn rejected_of(last: &LastSeconds, name: &str, health: Health) -> RejectedSnapsh
         Health::StoreQuiet | Health::StoreGone | Health::Draining => RejectionKind::Unavailable,
         _ => RejectionKind::Saturated,
     };
-    let others = [RejectionKind::Saturated, RejectionKind::Throttled, RejectionKind::Unavailable];
-    let reason = [about].into_iter().chain(others).find_map(|kind| last.main_reason(kind));
+    let reason = [about].into_iter().chain(RejectionKind::ALL).find_map(|kind| last.main_reason(kind));
     RejectedSnapshot {
         name: name.to_owned(),
         namespace: String::new(),
@@ -172,40 +212,6 @@ fn rejected_of(last: &LastSeconds, name: &str, health: Health) -> RejectedSnapsh
 
 fn and_rejected(rate: f64) -> String {
     if rate > 0.0 { format!(", {} refused", text::rate(rate)) } else { String::new() }
-}
-
-fn headline(health: Health, it: &HealthSnapshot, whole: &Snapshot, cap: Option<usize>) -> String {
-    let limit = limit(whole);
-    let waiting = whole.waiting + whole.at_gate;
-    let rate = and_rejected(it.rejected_per_second);
-    match health {
-        Health::Fine => {
-            let rate = text::rate(it.admitted_per_second);
-            format!("fine: {rate} admitted, none refused, {} of {} slots in use", whole.in_flight, whole.limit)
-        }
-        Health::Busy => {
-            // Of few requests the reason is all that there is to tell.
-            let why = it.rejected.first().and_then(|it| it.reason.as_deref()).filter(|it| *it != "limit");
-            let why = why.map(|it| format!(" ({})", it.replace('_', " "))).unwrap_or_default();
-            format!("busy: {} of {} slots in use, {waiting} waiting{rate}{why}, {limit}", whole.in_flight, whole.limit)
-        }
-        Health::Throttled => {
-            format!("throttled: {} by their own rules, the server has room", who(it, whole, cap))
-        }
-        Health::Overloaded => {
-            format!("overloaded: {}, {limit}", who(it, whole, None))
-        }
-        Health::StoreGone => format!("store gone{}", without_store(it, whole).replacen(',', ":", 1)),
-        Health::NotEnforcing if whole.mode == "off" => "not enforcing: admission control is switched off".to_owned(),
-        Health::NotEnforcing => {
-            format!("not enforcing: dry run, {} would be refused", text::rate(it.would_reject_per_second))
-        }
-        Health::Draining => {
-            format!("draining: no request is admitted, {} run and {waiting} wait{rate}", whole.in_flight)
-        }
-        // Told by their own numbers.
-        Health::Abandoned | Health::StoreSlow | Health::StoreQuiet => String::new(),
-    }
 }
 
 /// What shared rules do without their store.
