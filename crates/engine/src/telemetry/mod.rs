@@ -137,7 +137,7 @@ impl Telemetry {
             Event::EndedUntimed { borrower, outcome, count } => {
                 self.count_left(borrower.label, outcome, count);
                 *self.counts[borrower.partition.index()].of(outcome) += count;
-                self.tally(borrower.label, |metrics| metrics.ended_many(LabelOutcome::of_ended(outcome), count));
+                self.tally(borrower.label, |metrics| metrics.ended(LabelOutcome::of_ended(outcome), count));
             }
             Event::AnsweredLate { borrower: Borrower { partition, label }, count } => {
                 self.counts[partition.index()].late += count;
@@ -230,14 +230,14 @@ impl Telemetry {
                 let row = totals.row;
                 self.sampled.rejected_by.count(request.partition, row, reason, blocker.by, 1);
                 let outcome = if timed_out { LabelOutcome::Timeout } else { LabelOutcome::of_rejected(reason) };
-                self.tally(request.label, |metrics| metrics.ended(outcome));
+                self.tally(request.label, |metrics| metrics.ended(outcome, 1));
                 let kind = if timed_out { DecisionKind::TimedOut } else { DecisionKind::Rejected };
                 ((kind, Some(reason)), request, blocker)
             }
             Decided::Cancelled => {
                 counts.cancelled_waiting += 1;
                 self.count_left(request.label, Outcome::Cancelled, 1);
-                self.tally(request.label, |metrics| metrics.ended(LabelOutcome::Cancelled));
+                self.tally(request.label, |metrics| metrics.ended(LabelOutcome::Cancelled, 1));
                 ((DecisionKind::Cancelled, None), request, nothing)
             }
             Decided::DryRun { reject: None, blocker } => {
@@ -296,7 +296,7 @@ impl Telemetry {
         self.count_left(label, outcome, 1);
         if self.label_metrics.is_on() {
             self.label_metrics.count(metrics, |metrics| {
-                metrics.ended(LabelOutcome::of_ended(outcome));
+                metrics.ended(LabelOutcome::of_ended(outcome), 1);
                 if outcome == Outcome::Success {
                     metrics.times.rtt.record_many(rtt, weight);
                 }

@@ -61,11 +61,7 @@ pub struct Times {
 }
 
 impl LabelCounts {
-    pub(crate) const fn ended(&mut self, outcome: LabelOutcome) {
-        self.ended_many(outcome, 1);
-    }
-
-    pub(crate) const fn ended_many(&mut self, outcome: LabelOutcome, count: u64) {
+    pub(crate) const fn ended(&mut self, outcome: LabelOutcome, count: u64) {
         self.outcomes[outcome as usize] += count;
     }
 }
