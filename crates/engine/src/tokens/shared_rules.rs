@@ -82,7 +82,7 @@ pub struct SharedRules {
     pub label: Box<str>,
     pub group: Option<Box<str>>,
     pub rules: Vec<SharedRule>,
-    /// What the one who asks made of these rules, for all of their requests; `None` where no store could decide over them together.
+    /// What the runtime made of these rules, for all of their requests; `None` where no store could decide over them together.
     pub prepared: OnceLock<Option<Arc<dyn Any + Send + Sync>>>,
 }
 

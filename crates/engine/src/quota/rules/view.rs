@@ -119,17 +119,17 @@ impl Rules {
 fn cap(name: &'static str, rule: Option<Rule<usize>>, used: impl FnOnce(Rule<usize>) -> usize) -> Option<RuleSnapshot> {
     let rule = rule?;
     let used = used(rule);
-    Some(RuleSnapshot { used, remaining: rule.bound.saturating_sub(used), ..snapshot(name, rule, rule.bound) })
+    Some(RuleSnapshot { used, remaining: rule.bound.saturating_sub(used), ..snapshot(name, &rule, rule.bound) })
 }
 
 fn rate(name: &'static str, now: Timestamp, rule: Option<Rule<RateRule>>, used: &Rate) -> Option<RuleSnapshot> {
     let rule = rule?;
     let (bound, remaining) = (rule.bound.max.get() as usize, used.remaining(now, rule.bound) as usize);
-    Some(RuleSnapshot { used: used.count(now) as usize, remaining, ..snapshot(name, rule, bound) })
+    Some(RuleSnapshot { used: used.count(now) as usize, remaining, ..snapshot(name, &rule, bound) })
 }
 
-fn snapshot<B>(name: &'static str, rule: Rule<B>, bound: usize) -> RuleSnapshot {
-    let Rule { when_full, observes, source, shared, .. } = rule;
+fn snapshot<B>(name: &'static str, rule: &Rule<B>, bound: usize) -> RuleSnapshot {
+    let &Rule { when_full, observes, source, shared, .. } = rule;
     let (when_full, source) = (when_full.as_str().into(), source.as_str().into());
     let shared = shared.is_some();
     RuleSnapshot { rule: name.into(), bound, when_full, observes, source, shared, ..RuleSnapshot::default() }
