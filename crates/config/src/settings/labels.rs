@@ -289,7 +289,7 @@ fn light_or_heavy(weight: u32) -> Option<String> {
     outside(weight, 1..=HEAVIEST)
 }
 
-fn outside<T: PartialOrd + Display>(found: T, allowed: RangeInclusive<T>) -> Option<String> {
+fn outside<T: Copy + PartialOrd + Display>(found: T, allowed: RangeInclusive<T>) -> Option<String> {
     let (least, most) = (allowed.start(), allowed.end());
     (!allowed.contains(&found)).then(|| format!("found {found}, allowed is {least} to {most}"))
 }
