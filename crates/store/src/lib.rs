@@ -90,7 +90,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
 
     /// Changes the allotment of a cap that a process holds, or renews it.
     ///
-    /// Without it a store can't be used with local shares.
+    /// A store without it is asked for each request, also with local shares.
     fn reserve<'a>(&'a self, request: &'a AllotmentRequest) -> StoreFuture<'a, Allotment> {
         let _ = request;
         lacks("allotments")

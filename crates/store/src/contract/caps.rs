@@ -2,10 +2,15 @@
 
 use std::{slice::from_ref, sync::Arc, time::Duration};
 
-use tokio::time::{Instant, sleep, timeout};
+use tokio::{
+    task::JoinSet,
+    time::{Instant, sleep, timeout},
+};
 
 use super::{Found, Kept, LONG, MOST_WAIT, SHORT, acquire, becomes, cap, claims, full, granted, is, keys, number};
-use crate::{AllotmentRequest, Claim, Claims, Notice, PendingRelease, RateMode, Request, Store, Token};
+use crate::{
+    Acquired, AllotmentRequest, Claim, Claims, Lease, Notice, PendingRelease, RateMode, Request, Store, Token,
+};
 
 pub(super) async fn hold(store: &dyn Store) -> Kept {
     let two = claims([cap("two", 2)?])?;
@@ -17,6 +22,44 @@ pub(super) async fn hold(store: &dyn Store) -> Kept {
     is(held == [1, 0], || format!("released {held:?} by the same lease twice"))?;
     granted(store, &two, LONG).await?;
     full(store, &two).await.map(drop)
+}
+
+pub(super) async fn at_once(store: Arc<dyn Store>) -> Kept {
+    let three = claims([cap("three", 3)?, cap("many", 100)?])?;
+    let mut questions = JoinSet::new();
+    for _ in 0..24 {
+        let (store, three) = (Arc::clone(&store), three.clone());
+        questions.spawn(async move { acquire(&*store, &three, LONG).await });
+    }
+    let mut held = 0;
+    while let Some(answered) = questions.join_next().await {
+        held += usize::from(answered.map_err(|error| Found(error.to_string()))??.is_ok());
+    }
+    is(held == 3, || format!("{held} of 24 that asked at once were granted a cap of 3"))
+}
+
+pub(super) async fn comes_back_whole(store: &dyn Store) -> Kept {
+    let both = claims([cap("one", 1)?, cap("other", 1)?])?;
+    let lease = granted(store, &both, LONG).await?;
+    store.release(&[lease]).await?;
+    for name in ["one", "other"] {
+        granted(store, &claims([cap(name, 1)?])?, LONG).await?;
+    }
+    Ok(())
+}
+
+pub(super) async fn lost_in_part(store: &dyn Store) -> Kept {
+    let (one, other) = (claims([cap("one", 1)?])?, claims([cap("other", 1)?])?);
+    let both = Request::new(Token::random()?, claims([cap("one", 1)?, cap("other", 1)?])?, LONG);
+    let Acquired::Granted(lease) = store.acquire(&both).await? else {
+        return Err(Found("a free cap is full".to_owned()));
+    };
+    // The same holder, of whose caps one is given back.
+    let part = Lease::of(&Request::new(both.token(), one, LONG), Duration::ZERO);
+    is(store.release(&[part]).await?.held == 1, || "one of two caps was not given back".to_owned())?;
+    let lost = store.renew(&[lease]).await?.lost;
+    is(lost == [0], || format!("lost {lost:?}"))?;
+    granted(store, &other, LONG).await.map(drop)
 }
 
 pub(super) async fn all_or_none(store: &dyn Store) -> Kept {
@@ -100,7 +143,12 @@ pub(super) async fn lowest_bound(store: &dyn Store) -> Kept {
     full(store, &two).await?;
     full(store, &three).await?;
     store.release(from_ref(&held[0])).await?;
-    granted(store, &two, LONG).await?;
+    let last = granted(store, &two, LONG).await?;
+    full(store, &three).await?;
+    store.release(&[held[1].clone(), last]).await?;
+    for _ in 0..3 {
+        granted(store, &three, LONG).await?;
+    }
     full(store, &three).await.map(drop)
 }
 

@@ -15,6 +15,8 @@
 mod caps;
 mod locks;
 mod rates;
+#[cfg(test)]
+mod tests;
 
 use std::{fmt, future::Future, num::NonZeroU32, sync::Arc, time::Duration};
 
@@ -55,13 +57,17 @@ impl std::error::Error for Broken {}
 /// The first promise that is not kept; an error of the store is one.
 pub async fn check_leases(fresh: impl AsyncFn() -> Arc<dyn Store>) -> Result<(), Broken> {
     kept("a cap holds, and what is released can be had again", caps::hold(&*fresh().await)).await?;
+    kept("a cap holds, however many ask at once", caps::at_once(fresh().await)).await?;
     kept("all claims are granted or none is charged", caps::all_or_none(&*fresh().await)).await?;
+    kept("a lease comes back with all its caps", caps::comes_back_whole(&*fresh().await)).await?;
+    kept("a lease that lost one cap is lost, and frees the others", caps::lost_in_part(&*fresh().await)).await?;
     kept("what is not renewed is taken back, and its holder learns it", caps::expire(&*fresh().await)).await?;
     kept("what is renewed stays", caps::renewed(&*fresh().await)).await?;
     kept("many leases are renewed and released at once", caps::many(&*fresh().await)).await?;
     kept("the lowest bound that was stated counts for all", caps::lowest_bound(&*fresh().await)).await?;
     kept("what is given back is told to those who wait", caps::notices(&*fresh().await)).await?;
-    kept("rates are counted in both modes", rates::modes(&*fresh().await)).await
+    kept("rates are counted in both modes", rates::modes(&*fresh().await)).await?;
+    kept("rates grant again after the time that they say", rates::again(&*fresh().await)).await
 }
 
 /// Checks all that a store promises, each on a store of its own, which `fresh` returns empty.
@@ -103,7 +109,7 @@ fn is(so: bool, found: impl FnOnce() -> String) -> Kept {
 }
 
 /// Waits until something is so.
-async fn becomes(what: &str, so: impl AsyncFn() -> Result<bool, Found>) -> Kept {
+async fn becomes(what: &str, mut so: impl AsyncFnMut() -> Result<bool, Found>) -> Kept {
     let until = Instant::now() + MOST_WAIT;
     while Instant::now() < until {
         if so().await? {

@@ -1,7 +1,7 @@
 //! Settings of leases, one method each.
 
 use std::{
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, atomic::AtomicBool},
     time::Duration,
 };
 
@@ -37,7 +37,7 @@ impl LeasesBuilder {
     ///
     /// The caps hold all the same. Units that one process holds and does not use are missing elsewhere, until another
     /// process waits for them or the next renewal. So this is for caps that are much larger than the number of
-    /// processes.
+    /// processes. A store without allotments is asked for each request all the same.
     pub const fn local_shares(mut self, local_shares: bool) -> Self {
         self.local_shares = local_shares;
         self
@@ -64,6 +64,7 @@ impl LeasesBuilder {
             hears: Task::default(),
             store,
             settings: self,
+            lacks_allotments: AtomicBool::new(false),
         }))
     }
 }

@@ -7,7 +7,7 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-use tokio::time::Instant;
+use tokio::{task::yield_now, time::Instant};
 
 use super::*;
 use crate::{Claims, Keys, RateMode, Token, contract};
@@ -20,6 +20,8 @@ enum Mood {
     Conflict(usize),
     Fail,
     Hang,
+    /// Rows are read and written, and others may do so in between.
+    Torn,
 }
 
 #[derive(Debug)]
@@ -55,7 +57,17 @@ impl Rows for Table {
             if self.inside().mood == Mood::Hang {
                 pending::<()>().await;
             }
+            let torn = {
+                let inside = self.inside();
+                (inside.mood == Mood::Torn).then(|| inside.rows.clone())
+            };
+            if torn.is_some() {
+                yield_now().await;
+            }
             let Inside { rows: table, mood, most, since } = &mut *self.inside();
+            if let Some(torn) = torn {
+                *table = torn;
+            }
             *most = keys.len().max(*most);
             let read = || keys.iter().map(|key| table.get(key).cloned().unwrap_or_default()).collect::<Vec<_>>();
             if let Mood::Conflict(times) = *mood {
@@ -95,6 +107,16 @@ async fn it_keeps_what_a_store_promises_also_where_transactions_are_tried_again(
         .await
         .unwrap();
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn rows_that_others_write_in_between_are_found() {
+    let torn = async || {
+        let table = Table::new();
+        table.is(Mood::Torn);
+        Arc::new(RowStore::new(table)) as Arc<dyn Store>
+    };
+    assert_eq!(contract::check(torn).await.unwrap_err().promise, "a cap holds, however many ask at once");
 }
 
 #[tokio::test(start_paused = true)]
