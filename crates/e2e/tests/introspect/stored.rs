@@ -2,7 +2,7 @@
 //! of it.
 //!
 //! ```sh
-//! UPDATE_SNAPSHOTS=1 cargo test --workspace --all-features --test introspect stored
+//! UPDATE_SNAPSHOTS=1 cargo test --workspace --all-features --test e2e stored
 //! ```
 
 use std::{
