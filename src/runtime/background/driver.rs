@@ -26,7 +26,7 @@ impl Shared {
     /// ends wakes all waiters that are registered by then, so that they come here again.
     pub(in crate::runtime) fn drive_here(self: &Arc<Self>) {
         let Ok(runtime) = Handle::try_current() else { return };
-        self.drive_on(&runtime);
+        self.drive_on(&runtime, |_| ());
     }
 
     /// Like `drive_here`, for a request that has found that no driver looks any more.
@@ -34,16 +34,16 @@ impl Shared {
     pub(in crate::runtime) fn drive_again(self: &Arc<Self>) {
         let Ok(runtime) = Handle::try_current() else { return };
         // A driver that is here already may not know how late it is: a clock of the user's can jump.
-        if let Some(seat) = self.drive_on(&runtime).filter(|seat| seat.sleeps()) {
-            seat.look.notify_one();
+        let is_told = self.drive_on(&runtime, |seat| seat.sleeps().then(|| seat.look.notify_one()));
+        if is_told.flatten().is_some() {
             make_way(&runtime);
         }
     }
 
-    /// Returns the seat of the driver that is there already, or starts one.
-    fn drive_on(self: &Arc<Self>, runtime: &Handle) -> Option<Arc<DriverSeat>> {
-        let seat = match self.drivers.seat(runtime.id()) {
-            Ok(known) => return Some(known),
+    /// Looks at the driver that is there already.
+    fn drive_on<R>(self: &Arc<Self>, runtime: &Handle, known: impl FnOnce(&DriverSeat) -> R) -> Option<R> {
+        let seat = match self.drivers.seat(runtime.id(), known) {
+            Ok(look) => return Some(look),
             Err(new) => new,
         };
         // Outside of the lock: a runtime that shuts down drops the task right here.

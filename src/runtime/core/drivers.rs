@@ -136,11 +136,15 @@ impl Drivers {
         }
     }
 
-    /// Returns the seat on a runtime; as an error, if it is a new one that has no task yet.
-    pub(in crate::runtime) fn seat(&self, runtime: Id) -> Result<Arc<DriverSeat>, Arc<DriverSeat>> {
+    /// Looks at the seat on a runtime if it is known; returns, as an error, a new seat that has no task yet.
+    pub(in crate::runtime) fn seat<R>(
+        &self,
+        runtime: Id,
+        known: impl FnOnce(&DriverSeat) -> R,
+    ) -> Result<R, Arc<DriverSeat>> {
         let mut seats = lock(&self.seats);
         if let Some(seat) = seats.iter().find(|seat| seat.runtime == runtime) {
-            return Ok(Arc::clone(seat));
+            return Ok(known(seat));
         }
         let number = self.made.fetch_add(1, Ordering::Relaxed);
         let (until, leads) = (AtomicU64::new(0), AtomicBool::new(false));
