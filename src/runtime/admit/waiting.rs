@@ -96,6 +96,7 @@ impl<H: AsShared> Waiting<H> {
     }
 
     /// Ends the wait: with the guard of the slot, or with why there is none.
+    #[inline]
     fn end(&mut self, answer: Result<SlotRef, Refusal>) -> Result<SlotGuard, Rejection> {
         match answer {
             Ok(slot) => {
@@ -106,6 +107,7 @@ impl<H: AsShared> Waiting<H> {
         }
     }
 
+    #[inline(never)]
     fn turn_away(&mut self, refusal: Refusal) -> Rejection {
         self.place = None;
         let shared = self.handle.shared();

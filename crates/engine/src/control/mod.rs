@@ -75,7 +75,8 @@ pub(crate) struct Move {
 }
 
 /// Asks a law, which is foreign code under our lock; `None` if it panics. No request suffers from that.
-#[inline]
+#[expect(clippy::inline_always, reason = "measured: 46 instructions of a turn")]
+#[inline(always)]
 fn guarded<T>(ask: impl FnOnce() -> T) -> Option<T> {
     catch_unwind(AssertUnwindSafe(ask)).ok()
 }
@@ -191,15 +192,11 @@ impl Controller {
         self.shadow.time_one_in(self.one_in).map_or(decides, |shadow| shadow.min(decides)).get()
     }
 
-    /// Adds to samples how many requests that were observed go on, and to the first whether a request was rejected since the last
-    /// one although slots were free.
+    /// Returns what else a sample says: how many requests that were observed go on, and whether any was rejected since the last
+    /// call although slots were free.
     #[inline]
-    pub(crate) fn complete(&mut self, samples: &mut [Sample]) {
-        let answering = self.going_on.answering + self.lent.answering;
-        samples.iter_mut().for_each(|sample| sample.answering = answering);
-        if let Some(first) = samples.first_mut() {
-            first.refused = std::mem::take(&mut self.refused);
-        }
+    pub(crate) const fn for_sample(&mut self) -> (usize, bool) {
+        (self.going_on.answering + self.lent.answering, std::mem::replace(&mut self.refused, false))
     }
 
     /// Gives both laws samples, if there are any, up to the first that moves the limit; returns how many, and what that means for
@@ -217,7 +214,8 @@ impl Controller {
         Some(self.ask(&[sample], in_force, outlasting))
     }
 
-    #[inline]
+    #[expect(clippy::inline_always, reason = "measured: 40 instructions of a turn")]
+    #[inline(always)]
     fn ask(&mut self, samples: &[Sample], in_force: usize, outlasting: usize) -> (usize, Step) {
         let known = in_force.saturating_sub(outlasting);
         let Some((learned, limit, basis)) = step(&mut *self.law, samples, known) else {

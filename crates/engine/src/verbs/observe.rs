@@ -68,13 +68,16 @@ impl Engine {
         self.tell(self.now, Event::Listed { request, in_flight });
         let metrics = self.telemetry.label_metrics_of(label);
         let (class, outcome) = (ClassId::OTHERS, Outcome::Success);
+        let (answering, refused) = self.controller.for_sample();
         for sample in &mut *samples {
             let rtt = sample.rtt.unwrap_or_default();
             sample.end = self.advance(sample.end);
             self.tell(sample.end, Event::Ended { partition, label, metrics, outcome, rtt, weight: sample.weight });
             self.estimates.answered((class, partition), sample.start, rtt, true);
             sample.rtt = Some(self.controller.normalise(class, rtt));
+            sample.answering = answering;
         }
+        samples[0].refused = refused;
         self.obey_law(samples, true, have_ended);
     }
 
@@ -170,17 +173,14 @@ impl Engine {
         }
         let running = if running == 0 { self.capacity.running() } else { running as usize };
         let (in_flight, was_answered) = (in_flight as usize, sample.outcome == Outcome::Success);
-        // What goes on, and whether any was refused, the controller adds.
-        let (answering, refused) = (0, false);
+        let (answering, refused) = self.controller.for_sample();
         let sample = Sample { start, end: now, rtt, in_flight, running, answering, outcome, refused, weight };
-        self.obey_law(&mut [sample], was_answered, false);
+        self.obey_law(&[sample], was_answered, false);
     }
 
     /// Asks the law what follows from samples of requests that were all answered, or of which none was; and learns for how long they
     /// held lent slots, where all `have_ended`.
-    fn obey_law(&mut self, samples: &mut [Sample], were_answered: bool, have_ended: bool) {
-        self.controller.complete(samples);
-        let mut samples = &*samples;
+    fn obey_law(&mut self, mut samples: &[Sample], were_answered: bool, have_ended: bool) {
         while let Some((count, step)) = self.controller.learn(samples, self.capacity.limit()) {
             let (learned, others) = samples.split_at(count);
             samples = others;

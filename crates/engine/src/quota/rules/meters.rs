@@ -70,6 +70,7 @@ impl Meter {
     }
 
     /// Changes the rate, and what observing rules see of it, where there are any and the change `is_seen` by them.
+    #[inline]
     pub(super) fn change_rate(&mut self, is_seen: bool, change: impl Fn(&mut Rate)) {
         change(&mut self.rate);
         if is_seen {

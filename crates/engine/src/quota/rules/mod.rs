@@ -120,21 +120,23 @@ impl Rules {
         let of_namespace = which.asked(rules.per_minute_per_namespace);
         let budget = which.asked(rules.budget.as_ref().map(|(_, rule)| *rule)).zip(key_meters.group);
         let remote = key_meters.remote.as_ref().filter(|_| which != InForce::Observing);
-        let all = [
-            full_cap(in_flight, Reason::LabelCap, None, |rule| label.running_for(rule)),
-            full_cap(in_namespace, Reason::NamespaceCap, id, |rule| namespace.running_for(rule)),
-            full_rate(now, per_minute, Reason::Rate, None, |_| &key_meters.rate),
-            full_rate(now, of_namespace, Reason::Rate, id, |rule| namespace.rate_of(rule)),
-            budget.and_then(|(rule, group)| {
-                full_rate(now, Some(rule), Reason::Budget, Some(group), |rule| self.meters.get(group).rate_of(rule))
-            }),
-            remote.and_then(|remote| remote.exhausted(now)),
-        ];
-        let mut all = all.into_iter().flatten();
-        let first = all.next()?;
-        let waits = |full: &ExhaustedRule| full.when_full == WhenFull::Queue;
-        let other = if waits(&first) { all.find(|full| !waits(full)) } else { None };
-        Some(other.unwrap_or(first))
+        let mut found: Option<ExhaustedRule> = None;
+        let mut note = |full: Option<ExhaustedRule>| {
+            if let Some(full) = full
+                && found.is_none_or(|it| it.when_full == WhenFull::Queue && full.when_full != WhenFull::Queue)
+            {
+                found = Some(full);
+            }
+        };
+        note(full_cap(in_flight, Reason::LabelCap, None, |rule| label.running_for(rule)));
+        note(full_cap(in_namespace, Reason::NamespaceCap, id, |rule| namespace.running_for(rule)));
+        note(full_rate(now, per_minute, Reason::Rate, None, |_| &key_meters.rate));
+        note(full_rate(now, of_namespace, Reason::Rate, id, |rule| namespace.rate_of(rule)));
+        note(budget.and_then(|(rule, group)| {
+            full_rate(now, Some(rule), Reason::Budget, Some(group), |rule| self.meters.get(group).rate_of(rule))
+        }));
+        note(remote.and_then(|remote| remote.exhausted(now)));
+        found
     }
 
     /// Promises room in a rate that is full to a request that is refused; returns when it should come back.
@@ -180,11 +182,12 @@ impl Rules {
         if let Some(rule) = rules.per_minute.filter(|rule| !(rule.observes && over_quota)) {
             change(&mut key_meters.rate, rule);
         }
-        let of_namespace = rules.per_minute_per_namespace.map(|rule| (key_meters.namespace, rule));
-        let budget = key_meters.group.zip(rules.budget.as_ref().map(|(_, rule)| *rule));
         let is_seen = self.observes && !over_quota;
-        for (meter, rule) in of_namespace.into_iter().chain(budget) {
-            self.meters.get_mut(meter).change_rate(is_seen, |rate| change(rate, rule));
+        if let Some(rule) = rules.per_minute_per_namespace {
+            self.meters.get_mut(key_meters.namespace).change_rate(is_seen, |rate| change(rate, rule));
+        }
+        if let (Some(group), Some((_, rule))) = (key_meters.group, rules.budget.as_ref()) {
+            self.meters.get_mut(group).change_rate(is_seen, |rate| change(rate, *rule));
         }
     }
 
@@ -235,6 +238,7 @@ impl Rules {
 }
 
 /// Returns a bound on requests as a rule that is full, if so many are `counted`.
+#[inline]
 fn full_cap(
     rule: Option<Rule<usize>>,
     reason: Reason,
@@ -248,6 +252,7 @@ fn full_cap(
 
 /// Returns a bound on starts as a rule that is full, if what is `used` leaves no room for one. A shared one is full where the store
 /// says so.
+#[inline]
 fn full_rate<'a>(
     now: Timestamp,
     rule: Option<Rule<RateRule>>,
