@@ -10,7 +10,7 @@ use tower::{Layer, ServiceExt, service_fn};
 use tower_admission::{
     Admission, AdmissionLayer, Cap, ClassLimits, Labels, Rate, Reason, Rules, Ticket, WhenFull,
     classify::RequestHead,
-    journal::{DecisionEntry, JournalEvent},
+    journal::{DecisionEntry, JournalEntry, JournalEvent},
     limit::Fixed,
     percent,
     response::Rejections,
@@ -140,6 +140,15 @@ async fn bounds_on_waiting_are_told_as_such() {
     let (refused, _) = wait("3");
     let refused = refused.unwrap().unwrap_err();
     assert_eq!((refused.reason(), refused.bound()), (Reason::LabelQueueFull, 3));
+    // A bound that was lowered: what is told is what waits.
+    let fewer = Labels::new().max_waiting(9).max_waiting_per_run(1);
+    admission.reload(Admission::builder().limit(Fixed::new(10)).queue(100).labels(fewer)).unwrap();
+    assert!(wait("1").0.is_some());
+    let told = |entry: &JournalEntry| match &entry.event {
+        JournalEvent::Decision(it) => it.reason == Some(Reason::RunCap) && (it.used, it.bound) == (Some(2), Some(1)),
+        _ => false,
+    };
+    assert!(admission.journal().iter().any(told));
 }
 
 /// A wait ends in the same moment in which the cap of its label has room: the cap was in its way all the time, and not the server. It

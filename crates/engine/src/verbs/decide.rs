@@ -136,9 +136,9 @@ impl Engine {
             if of_label.waiting >= plan.max_waiting {
                 return taken(Reason::LabelQueueFull, of_label.waiting, plan.max_waiting);
             }
-            let most = plan.max_waiting_per_run;
-            if subject.run.is_some() && self.queue.of_run(self.queue.find_run(ask)) >= most {
-                return taken(Reason::RunCap, most, most);
+            let of_run = subject.run.map(|_| self.queue.of_run(self.queue.find_run(ask)));
+            if let Some(of_run) = of_run.filter(|&of_run| of_run >= plan.max_waiting_per_run) {
+                return taken(Reason::RunCap, of_run, plan.max_waiting_per_run);
             }
         }
         let at = |stage| Spot { stage, victim: None, claim: Claim::None };
