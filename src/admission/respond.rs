@@ -8,7 +8,7 @@
 mod answer_body;
 pub(super) mod load_reports;
 
-use std::{sync::LazyLock, time::Duration};
+use std::{fmt::Write, sync::LazyLock, time::Duration};
 
 use base64::{Engine, engine::general_purpose::STANDARD_NO_PAD};
 use bytes::Bytes;
@@ -367,8 +367,15 @@ fn any(into: &mut Vec<u8>, name: &str, fields: &[(u8, &[u8])]) {
 fn grpc_message(mut text: String, reason: Reason) -> HeaderValue {
     let is_plain = |byte: &u8| matches!(byte, b' '..=b'$' | b'&'..=b'~');
     if !text.as_bytes().iter().all(is_plain) {
-        let encode = |byte: u8| if is_plain(&byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
-        text = text.bytes().map(encode).collect();
+        let encode = |mut encoded: String, byte: u8| {
+            if is_plain(&byte) {
+                encoded.push(char::from(byte));
+            } else {
+                let _ = write!(encoded, "%{byte:02X}");
+            }
+            encoded
+        };
+        text = text.bytes().fold(String::with_capacity(text.len()), encode);
     }
     HeaderValue::try_from(text).unwrap_or_else(|_| HeaderValue::from_static(reason.as_str()))
 }
