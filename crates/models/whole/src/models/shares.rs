@@ -68,7 +68,7 @@ pub fn no_unit_of_a_local_share_is_used_twice() {
 
 /// A process returns units while another one waits for them: what it returns it does not use.
 pub fn what_is_returned_is_not_used() {
-    explore("what_is_returned_is_not_used", bounds(2, 300).without_handle(), || {
+    explore("what_is_returned_is_not_used", bounds(2, 2_000).without_handle(), || {
         let (store, inside, cap) = (MemoryStore::new(), Inside::new(2), 2);
         let leases = |seed| Leases::builder().local_shares(true).seed(seed).build(Arc::new(store.clone()));
         let (holder, other) = (leases(0), leases(1));
