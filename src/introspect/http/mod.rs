@@ -299,7 +299,7 @@ const PAGE: &str = concat!(
 /// A change of the page's script or style needs new hashes: a browser refuses them otherwise, and its console names
 /// them.
 const POLICY: &str = "default-src 'none'; connect-src 'self'; img-src data:; \
-    script-src 'sha256-0CUUSZP8AaZnzJiw0GKjxPbF4agAavTsFxrfK3WrN4I='; style-src 'sha256-HqOajYNepv1AFcWR8MGayE7yvIkwZYvzVUyuZgHgqMk='; \
+    script-src 'sha256-0CUUSZP8AaZnzJiw0GKjxPbF4agAavTsFxrfK3WrN4I='; style-src 'sha256-vvY5uHHK2+xNPWIEUnJCruqwCre/di422pJuxY4jHe8='; \
     base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 impl<B: Body> tower_service::Service<Request<B>> for Introspection {
