@@ -49,18 +49,20 @@ impl PollQueues {
         lock(&self.0).get(key.as_str()).map_or(0, |line| line.standing.load(Ordering::Relaxed))
     }
 
-    /// Tells the first waiter in the line for `key` that it is worth looking again.
+    /// Tells the first waiter in the line for `key` that it is worth looking again. Its waker is foreign code: no lock is held.
     pub(crate) fn ring(&self, key: &str) {
-        if let Some(line) = lock(&self.0).get(key) {
-            line.freed.notify_one();
-        }
+        let line = lock(&self.0).get(key).cloned();
+        line.iter().for_each(|line| line.freed.notify_one());
     }
 
     /// Tells those of whom a notice speaks, if what it speaks of was freed.
     pub(crate) fn hear(&self, notice: &Notice) {
         match notice {
             Notice::Freed(key) => self.ring(key),
-            Notice::Missed => lock(&self.0).values().for_each(|line| line.freed.notify_one()),
+            Notice::Missed => {
+                let lines: Vec<_> = lock(&self.0).values().cloned().collect();
+                lines.iter().for_each(|line| line.freed.notify_one());
+            }
             Notice::Wanted(_) => {}
         }
     }
@@ -112,12 +114,43 @@ impl Drop for Place {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use std::{
+        mem::ManuallyDrop,
+        pin::pin,
+        sync::mpsc,
+        task::{Context, Wake, Waker},
+        time::Duration,
+    };
 
     use tokio::time::{sleep, timeout};
 
     use super::*;
     use crate::Keys;
+
+    /// Looks at the lines when it is woken.
+    struct Looks(PollQueues, Key, mpsc::Sender<usize>);
+
+    impl Wake for Looks {
+        fn wake(self: Arc<Self>) {
+            self.2.send(self.0.standing(&self.1)).unwrap();
+        }
+    }
+
+    #[tokio::test]
+    async fn a_waker_that_looks_at_the_lines_is_woken_outside_of_their_lock() {
+        let key = Keys::new("adm").unwrap().cap("a", "label", "x");
+        for notice in [Notice::Freed(Arc::clone(&key.0)), Notice::Missed] {
+            let lines = PollQueues::default();
+            // It never leaves, which would need the lock: a deadlock is found, and does not hang the test.
+            let place = ManuallyDrop::new(lines.stand(&key).await);
+            let (woken, wakes) = mpsc::channel();
+            let waker = Waker::from(Arc::new(Looks(lines.clone(), key.clone(), woken)));
+            let mut freed = pin!(place.freed());
+            assert!(freed.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+            std::thread::spawn(move || lines.hear(&notice));
+            assert_eq!(wakes.recv_timeout(Duration::from_secs(20)), Ok(1));
+        }
+    }
 
     #[tokio::test(start_paused = true)]
     async fn the_first_asks_and_the_others_follow_in_order() {
