@@ -90,16 +90,23 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
 
     /// Changes the allotment of a cap that a process holds, or renews it.
     ///
-    /// A store without it is asked for each request, also with local shares.
+    /// Like [`draw`](Self::draw), asked for by a process with local shares alone, and where the store
+    /// [has allotments](Self::has_allotments).
     fn reserve<'a>(&'a self, request: &'a AllotmentRequest) -> StoreFuture<'a, Allotment> {
         let _ = request;
         lacks("allotments")
     }
 
-    /// Charges up to `most` units of a rate at once: for local shares as well.
+    /// Charges up to `most` units of a rate at once.
     fn draw<'a>(&'a self, rate: &'a Claim, most: u32) -> StoreFuture<'a, DrawOutcome> {
         let _ = (rate, most);
         lacks("allotments")
+    }
+
+    /// Whether it can change allotments and draw from rates. A store that can't is asked for each request, also with local
+    /// shares.
+    fn has_allotments(&self) -> bool {
+        false
     }
 
     /// Takes a lock if it is free: sets it if absent, with an expiry and a token.

@@ -172,6 +172,10 @@ impl Store for Moody {
         self.answer(self.0.store.draw(rate, most))
     }
 
+    fn has_allotments(&self) -> bool {
+        self.0.store.has_allotments()
+    }
+
     fn lock<'a>(&'a self, request: &'a LockRequest) -> StoreFuture<'a, LockAnswer> {
         self.0.store.lock(request)
     }

@@ -218,6 +218,10 @@ impl Store for Link {
         })
     }
 
+    fn has_allotments(&self) -> bool {
+        true
+    }
+
     fn lock<'a>(&'a self, request: &'a LockRequest) -> StoreFuture<'a, LockAnswer> {
         let request = request.clone();
         Box::pin(async move { self.ask(move |store| at_once(store.lock(&request)), nothing).await })

@@ -133,6 +133,10 @@ impl Store for Spy {
         })
     }
 
+    fn has_allotments(&self) -> bool {
+        true
+    }
+
     fn lock<'a>(&'a self, request: &'a LockRequest) -> StoreFuture<'a, LockAnswer> {
         Box::pin(async move {
             let answer = self.ask("lock".to_owned(), async || self.present().lock(request).await).await?;

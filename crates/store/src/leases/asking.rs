@@ -18,7 +18,7 @@ impl Leases {
     pub async fn ask(&self, claims: &Claims, waits: impl Fn(usize) -> bool) -> Result<LeaseGuard, LeaseDenied> {
         let until = self.until();
         let decided = match self.decide(claims, true, until).await {
-            Err(LeaseDenied::Full { claim, retry_after }) if self.0.has_shares() && !waits(claim) => {
+            Err(LeaseDenied::Full { claim, retry_after }) if self.0.settings.local_shares && !waits(claim) => {
                 self.recall(claims, claim, until).await.unwrap_or(Err(LeaseDenied::Full { claim, retry_after }))
             }
             decided => decided,

@@ -1,7 +1,7 @@
 //! Settings of leases, one method each.
 
 use std::{
-    sync::{Arc, Mutex, atomic::AtomicBool},
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
@@ -52,7 +52,8 @@ impl LeasesBuilder {
     }
 
     /// Returns leases from `store`.
-    pub fn build(self, store: Arc<dyn Store>) -> Leases {
+    pub fn build(mut self, store: Arc<dyn Store>) -> Leases {
+        self.local_shares &= store.has_allotments();
         Leases(Arc::new(Inner {
             waits: PollQueues::default(),
             refills: PollQueues::default(),
@@ -64,7 +65,6 @@ impl LeasesBuilder {
             hears: Task::default(),
             store,
             settings: self,
-            lacks_allotments: AtomicBool::new(false),
         }))
     }
 }

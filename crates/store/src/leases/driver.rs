@@ -140,7 +140,7 @@ impl Inner {
 
     /// Tells the store that no request of this process waits for `key` any more, if that is so.
     pub(super) fn withdraw(&self, key: &Key) {
-        if !self.has_shares() || self.waits.standing(key) > 0 {
+        if !self.settings.local_shares || self.waits.standing(key) > 0 {
             return;
         }
         let request = self.shares().withdraw(key, Instant::now());

@@ -15,10 +15,7 @@ mod taking;
 use std::{
     collections::HashMap,
     fmt,
-    sync::{
-        Arc, Mutex, MutexGuard,
-        atomic::{AtomicBool, Ordering::Relaxed},
-    },
+    sync::{Arc, Mutex, MutexGuard},
     time::Duration,
 };
 
@@ -53,8 +50,6 @@ pub struct Leases(Arc<Inner>);
 struct Inner {
     store: Arc<dyn Store>,
     settings: LeasesBuilder,
-    /// Whether the store has said that it has no allotments.
-    lacks_allotments: AtomicBool,
     waits: PollQueues,
     refills: PollQueues,
     seeds: Seeds,
@@ -126,7 +121,7 @@ impl Leases {
 
     /// Admits a request from capacity that this process holds already: at once, without the store.
     pub fn admit_from_here(&self, claims: &Claims) -> Option<LeaseGuard> {
-        if !self.0.has_shares() {
+        if !self.0.settings.local_shares {
             return None;
         }
         let units = self.0.shares().take(claims.as_slice(), Instant::now()).ok()?;
@@ -143,7 +138,7 @@ impl Leases {
     /// closed.
     pub async fn admit(&self, claims: &Claims) -> Result<LeaseGuard, LeaseDenied> {
         // With local shares, others hold what is free until they hear that it is wanted.
-        let decided = self.try_admit(claims, self.0.has_shares()).await;
+        let decided = self.try_admit(claims, self.0.settings.local_shares).await;
         if let Err(LeaseDenied::Full { claim, .. }) = decided
             && let Some(claim) = claims.as_slice().get(claim)
         {
@@ -235,13 +230,11 @@ impl Leases {
     /// Asks the store where need be.
     async fn decide(&self, claims: &Claims, waits: bool, until: Option<Instant>) -> Result<LeaseGuard, LeaseDenied> {
         self.0.wake_tasks();
-        if self.0.has_shares() {
-            match self.ask_for_shares(claims, waits, until).await {
-                Err(LeaseDenied::Store(StoreError::Configuration(_))) => self.0.lacks_allotments.store(true, Relaxed),
-                decided => return decided,
-            }
+        if self.0.settings.local_shares {
+            self.ask_for_shares(claims, waits, until).await
+        } else {
+            self.ask_store(claims, waits).await
         }
-        self.ask_store(claims, waits).await
     }
 
     async fn ask_store(&self, claims: &Claims, waits: bool) -> Result<LeaseGuard, LeaseDenied> {
@@ -304,11 +297,6 @@ impl Leases {
 }
 
 impl Inner {
-    /// Whether this process holds allotments and admits from them.
-    fn has_shares(&self) -> bool {
-        self.settings.local_shares && !self.lacks_allotments.load(Relaxed)
-    }
-
     fn shares(&self) -> MutexGuard<'_, Shares> {
         lock(&self.shares)
     }

@@ -121,6 +121,10 @@ impl Store for MemoryStore {
         Box::pin(async move { self.step(|state, now| state.draw(rate, most, now)) })
     }
 
+    fn has_allotments(&self) -> bool {
+        true
+    }
+
     fn lock<'a>(&'a self, request: &'a LockRequest) -> StoreFuture<'a, LockAnswer> {
         Box::pin(async move { Ok(self.step(|state, now| state.lock(request, now))) })
     }

@@ -182,6 +182,10 @@ impl Store for RedisStore {
         })
     }
 
+    fn has_allotments(&self) -> bool {
+        true
+    }
+
     fn lock<'a>(&'a self, request: &'a LockRequest) -> StoreFuture<'a, LockAnswer> {
         let lock = &request.lock;
         let call = self

@@ -167,6 +167,10 @@ impl Store for RowStore {
         Box::pin(async move { self.step(from_ref(rate.key()), |state, now| state.draw(rate, most, now)).await? })
     }
 
+    fn has_allotments(&self) -> bool {
+        true
+    }
+
     fn lock<'a>(&'a self, request: &'a LockRequest) -> StoreFuture<'a, LockAnswer> {
         Box::pin(async move { self.step(from_ref(&request.lock.key), |state, now| state.lock(request, now)).await })
     }
