@@ -153,6 +153,7 @@ pub(super) async fn lowest_bound(store: &dyn Store) -> Kept {
 }
 
 pub(super) async fn allotments(store: &dyn Store) -> Kept {
+    is(store.has_allotments(), || "it says that it has none".to_owned())?;
     let ten = claims([cap("ten", 10)?])?;
     let key = keys()?.cap("acme", "label", "ten");
     let mut block = AllotmentRequest::new(Token::random()?, key, number(10), LONG);

@@ -22,6 +22,8 @@ enum Wrong {
     FreesOneCap,
     RenewsOneCap,
     LosesRates,
+    KeepsWhatIsLeft,
+    AsksToComeTooEarly,
     KeepsTheLowestBound,
 }
 
@@ -65,7 +67,12 @@ impl Store for Misled {
         Box::pin(async move {
             let claims = request.claims().as_slice().iter().map(|claim| self.claim(claim)).collect();
             let request = Request { claims: Claims::new(claims)?, ..request.clone() };
-            self.store.acquire(&request).await
+            let mut answer = self.store.acquire(&request).await?;
+            if let (Wrong::AsksToComeTooEarly, Acquired::Full(full)) = (self.wrong, &mut answer) {
+                let is_soon = full.retry_after < Duration::from_secs(1);
+                full.retry_after /= if is_soon { 2 } else { 1 };
+            }
+            Ok(answer)
         })
     }
 
@@ -76,6 +83,12 @@ impl Store for Misled {
                 _ => lease.clone(),
             };
             let mut renewed = self.store.renew(&leases.iter().map(last).collect::<Vec<_>>()).await?;
+            if self.wrong == Wrong::KeepsWhatIsLeft {
+                for lease in renewed.lost.iter().map(|&index| &leases[index]).filter(|lease| lease.caps().len() > 1) {
+                    let claims = lease.caps().iter().map(|key| Claim::cap(key.clone(), number(9))).collect();
+                    self.store.acquire(&Request::new(lease.token(), Claims::new(claims)?, LONG)).await?;
+                }
+            }
             if self.wrong == Wrong::LosesRates {
                 renewed.lost.extend((0..leases.len()).filter(|&index| leases[index].caps().is_empty()));
             }
@@ -114,6 +127,8 @@ async fn a_store_that_breaks_one_promise_is_found_by_the_check_of_it() {
         (Wrong::CountsRatesForAMinute, "rates are counted in both modes"),
         (Wrong::FreesOneCap, "a lease comes back with all its caps"),
         (Wrong::RenewsOneCap, "a lease that lost one cap is lost, and frees the others"),
+        (Wrong::KeepsWhatIsLeft, "a lease that lost one cap is lost, and frees the others"),
+        (Wrong::AsksToComeTooEarly, "rates grant again after the time that they say"),
         (Wrong::LosesRates, "rates grant again after the time that they say"),
         (Wrong::KeepsTheLowestBound, "the lowest bound that was stated counts for all"),
     ] {
