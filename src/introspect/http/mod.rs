@@ -325,3 +325,21 @@ impl<B: Body> hyper::service::Service<Request<B>> for Introspection {
         self.respond(request)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use base64::{Engine, engine::general_purpose::STANDARD};
+    use sha2::{Digest, Sha256};
+
+    use super::{PAGE, POLICY};
+
+    #[test]
+    fn the_policy_names_the_script_and_the_style_of_the_page() {
+        for tag in ["script", "style"] {
+            let (_, rest) = PAGE.split_once(&format!("<{tag}>")).unwrap();
+            let (text, _) = rest.split_once(&format!("</{tag}>")).unwrap();
+            let hash = STANDARD.encode(Sha256::digest(text));
+            assert!(POLICY.contains(&format!("{tag}-src 'sha256-{hash}'")), "the hash of the {tag} is {hash}");
+        }
+    }
+}
