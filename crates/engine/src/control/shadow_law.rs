@@ -53,15 +53,14 @@ pub struct ShadowSnapshot {
 
 impl ShadowLaw {
     /// Takes another law, or none. A law of the same kind goes on from the state of the last one.
-    pub(crate) fn replace(&mut self, law: Option<Box<dyn LimitAlgorithm>>) {
-        self.law = law;
-        let limit = self.limit;
-        if let Some(law) = &mut self.law {
-            if limit > 0 {
-                law.adopt(limit);
-            }
-            self.limit = law.limit().max(1);
+    pub(crate) fn replace(&mut self, mut law: Option<Box<dyn LimitAlgorithm>>) {
+        if let (Some(law), Some(last)) = (&mut law, &self.law)
+            && law.kind() == last.kind()
+        {
+            law.adopt(self.limit);
         }
+        self.limit = law.as_ref().map_or(self.limit, |law| law.limit().max(1));
+        self.law = law;
     }
 
     pub(crate) fn note_patience(&mut self, patience: Option<Duration>) {
@@ -148,6 +147,19 @@ mod tests {
         assert_eq!(counts(&mut controller), (1, 0, 1), "control: the law of before counted these");
         controller.replace(fixed(9), None, None, None);
         assert_eq!(counts(&mut controller), (1, 0, 1));
+    }
+
+    #[test]
+    fn a_shadow_law_goes_on_from_a_law_of_its_kind_only() {
+        let two_point =
+            |initial| -> Option<Box<dyn LimitAlgorithm>> { Some(Box::new(TwoPoint::new().initial(initial))) };
+        let fixed = || -> Box<dyn LimitAlgorithm> { Box::new(Fixed::new(9)) };
+        let mut controller = Controller::new(fixed(), Some(Box::new(Fixed::new(3))), None, None);
+        let limits = [two_point(40), two_point(50), Some(fixed())].map(|shadow| {
+            controller.replace(fixed(), shadow, None, None);
+            controller.shadow_snapshot().unwrap().limit
+        });
+        assert_eq!(limits, [40, 40, 9], "as set, since a fixed limit was before it; as learned; and as set");
     }
 
     #[test]
