@@ -23,7 +23,7 @@ settings! {
     /// [`Aimd`](tower_admission_engine::limit::Aimd), and unless [`per_sample`](Self::per_sample) is set a
     /// [`Windowed`](tower_admission_engine::limit::Windowed) before it.
     pub struct AimdConfig {
-        /// Windows, or requests, that take longer are a sign of overload. Has to be set.
+        /// Windows, or requests, that take longer are a sign of overload. Has to be set where `patience` is not.
         pub threshold: Duration = Duration::ZERO,
         /// The limit to start with.
         pub initial: usize = 20,

@@ -156,13 +156,13 @@ fn law_schema(kind: &str, mut schema: Json) -> Json {
     let written = kind.replace('_', "-");
     schema["properties"]["kind"] = json!({ "enum": if written == kind { vec![kind] } else { vec![kind, &written] } });
     if kind != "two_point" {
-        schema["required"] = if kind == "aimd" { json!(["kind", "threshold"]) } else { json!(["kind"]) };
+        schema["required"] = json!(["kind"]);
     }
     schema
 }
 
 impl At<'_> {
-    /// AIMD can't guess what is too long.
+    /// AIMD can't guess what is too long; where `patience` is set, the sources have put in a threshold before.
     fn require_threshold(&self, threshold: &mut Duration) {
         let written = self.required("threshold", A_TIME);
         // A threshold that can't be read is reported already, so the check must not find its default of 0 besides.
