@@ -32,7 +32,8 @@ settings! {
     pub struct Labels with setters {
         /// How many requests of one label may wait.
         ///
-        /// 100 unless set. Further requests are rejected with [`LabelQueueFull`](tower_admission_engine::Reason::LabelQueueFull).
+        /// 100 unless set. Further requests are rejected with [`LabelQueueFull`](tower_admission_engine::Reason::LabelQueueFull). The
+        /// same name in another namespace, or in a class that has rules of its own, is another label.
         pub max_waiting: usize = 100 => |requests: usize| requests,
         /// How many requests of one run may wait, over all labels.
         ///
