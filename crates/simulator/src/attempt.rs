@@ -115,7 +115,8 @@ impl World<'_> {
     }
 
     fn answered(&mut self, call: Call, arrived: u64, in_time: bool) {
-        let answer = Answer { tenant: call.tenant, first: call.first, arrived, in_time };
+        let Call { tenant, first, work, .. } = call;
+        let answer = Answer { tenant, first, arrived, in_time, work: f64::from_bits(work) };
         self.count(call, |record, now| record.answered(now, answer));
     }
 

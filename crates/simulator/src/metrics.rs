@@ -104,6 +104,7 @@ fn values(
     [
         percent(good, perfect).min(100.0),
         best.map_or(f64::NAN, |best| of_all(percent(good, best))),
+        of_all(percent(bins.iter().map(|bin| bin.work).sum(), ideal.iter().map(|it| it.work).sum()).min(100.0)),
         percent(tally.served as f64, tally.offered as f64),
         part(tally.rejected as f64, tally.attempts as f64),
         of_all(part(falsely, tally.attempts as f64)),

@@ -17,6 +17,8 @@ pub struct Ideal {
     /// Answered in time, now; and of those that arrived now, later.
     pub good: f64,
     pub served: f64,
+    /// Work that the server does now, in nanoseconds of a worker.
+    pub work: f64,
     /// Whether nobody had to be turned away half a second before or after: a rejection now is a false one.
     pub calm: bool,
 }
@@ -31,7 +33,7 @@ pub struct Ideal {
 pub fn perfect(scenario: &Scenario, bins: &[Bin]) -> Vec<Ideal> {
     const AROUND: usize = 5;
     let deadline = scenario.clients.deadline;
-    let mut ideal = vec![Ideal { good: 0.0, served: 0.0, calm: true }; bins.len()];
+    let mut ideal = vec![Ideal { calm: true, ..Ideal::default() }; bins.len()];
     let mut known = None;
     let (mut hint, mut backlog) = (0, 0.0f64);
     for (index, bin) in bins.iter().enumerate() {
@@ -52,6 +54,7 @@ pub fn perfect(scenario: &Scenario, bins: &[Bin]) -> Vec<Ideal> {
         backlog -= served;
         let away = (backlog - room).max(0.0);
         backlog -= away;
+        ideal[index].work = served * work;
         ideal[index].served = (f64::from(bin.offered) - away).max(0.0) * fits;
         if away > 0.0 {
             let from = index.saturating_sub(AROUND);

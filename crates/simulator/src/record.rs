@@ -15,6 +15,8 @@ pub struct Bin {
     /// Answered in time, now; and of those that arrived now, later.
     pub good: u32,
     pub served: u32,
+    /// Work of the answers in time, in nanoseconds of a worker.
+    pub work: f64,
     /// At the end of the piece; the limit is 0 where there is none.
     pub limit: usize,
     pub in_flight: usize,
@@ -59,6 +61,7 @@ pub struct Answer {
     pub first: u64,
     pub arrived: u64,
     pub in_time: bool,
+    pub work: f64,
 }
 
 impl Record {
@@ -131,7 +134,7 @@ impl Record {
     }
 
     pub fn answered(&mut self, now: u64, answer: Answer) {
-        let Answer { tenant, first, arrived, in_time } = answer;
+        let Answer { tenant, first, arrived, in_time, work } = answer;
         self.tally(now, tenant, |tally| {
             tally.admitted += 1;
             tally.late += u64::from(!in_time);
@@ -139,7 +142,9 @@ impl Record {
         });
         if in_time {
             self.windows(now, tenant).for_each(|(tally, _)| tally.tenants[tenant].1 += 1);
-            self.bin(now).good += 1;
+            let bin = self.bin(now);
+            bin.good += 1;
+            bin.work += work;
             self.bin(first).served += 1;
             self.tally(first, tenant, |tally| tally.served += 1);
         }

@@ -1,10 +1,11 @@
 //! The server that is protected: a pool of workers with a queue, or one that all requests share.
 //!
-//! Both are one thing: a clock of *virtual work* that everybody in service sees alike, and a heap of the readings at
-//! which they are done. In a pool the clock runs at the speed of a worker, and a request that finds none waits in a queue. A
-//! shared server takes everybody; its clock runs at `speed / (1 + (n / knee)²)` with `n` in service, which is greatest
-//! in total at `n = knee`. A change of `n` or of the speed changes how fast the clock runs and touches no request, so
-//! nothing here costs more than the logarithm of `n`.
+//! All are one thing: a clock of *virtual work* that all requests in service see alike, and a heap of the readings at
+//! which they are done. In a pool the clock runs at the speed of a worker, and a request that finds none waits in a queue. The
+//! others take each request. On a shared server the clock runs at `speed / (1 + (n / knee)²)` with `n` in service, which is
+//! greatest in total at `n = knee`; one that shares its processors among all has `speed / (n / workers)` once there are more
+//! requests than workers, and loses nothing by more. A change of `n` or of the speed changes how fast the clock runs and touches no
+//! request, so nothing here costs more than the logarithm of `n`.
 
 use std::{
     cmp::{Ordering, Reverse},
@@ -15,10 +16,30 @@ use super::{node::Node, timeline::Moment};
 
 #[derive(Clone, Debug)]
 pub struct ServerSpec {
-    /// Workers of a pool; `None` is a shared server.
-    workers: Option<usize>,
-    knee: f64,
+    model: Model,
+    /// Workers, or the knee of a shared server.
+    slots: f64,
     pub abandoned: Abandoned,
+}
+
+/// What requests in service do to each other.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+enum Model {
+    #[default]
+    Pool,
+    Shared,
+    ProcessorSharing,
+}
+
+impl Model {
+    /// By how much each of the requests in service is slowed down.
+    fn slowdown(self, running: f64, slots: f64) -> f64 {
+        match self {
+            Self::Pool => 1.0,
+            Self::Shared => 1.0 + (running / slots).powi(2),
+            Self::ProcessorSharing => (running / slots).max(1.0),
+        }
+    }
 }
 
 /// What becomes of a request that runs when its client leaves.
@@ -44,36 +65,33 @@ pub const ABANDONED: [(&str, Abandoned); 4] = [
 impl ServerSpec {
     #[expect(clippy::cast_precision_loss, reason = "small counts")]
     pub fn read(node: Node<'_>) -> Self {
-        let shared = node.one_of("model", &[("pool", false), ("shared", true)]);
-        let shared = node.required("model", shared);
-        let (workers, knee) = if shared {
-            (None, node.required("knee", node.number("knee", 1.0..=1e6)))
+        let models = [("pool", Model::Pool), ("shared", Model::Shared), ("processor-sharing", Model::ProcessorSharing)];
+        let model = node.required("model", node.one_of("model", &models));
+        let slots = if model == Model::Shared {
+            node.required("knee", node.number("knee", 1.0..=1e6))
         } else {
-            let workers = node.required("workers", node.count("workers", 1..=1_000_000)).max(1);
-            (Some(workers), workers as f64)
+            node.required("workers", node.count("workers", 1..=1_000_000)).max(1) as f64
         };
         let abandoned = node.one_of("abandoned", &ABANDONED).unwrap_or(Abandoned::RunsOn);
         node.finish();
-        Self { workers, knee, abandoned }
+        Self { model, slots, abandoned }
     }
 
     /// How many requests it can finish in a nanosecond at best, when each is `work` on average.
     pub fn capacity(&self, work: f64, moment: &Moment) -> f64 {
-        let slots = match self.workers {
-            Some(_) => self.slots(moment),
-            None => self.knee * moment.workers / 2.0,
-        };
-        slots * moment.capacity / work
+        let slots = self.slots(moment);
+        let at_best = if self.model == Model::Shared { slots / 2.0 } else { slots };
+        at_best * moment.capacity / work
     }
 
     /// By how much one request alone is slowed down.
     pub fn alone(&self, moment: &Moment) -> f64 {
-        let crowding = if self.workers.is_some() { 0.0 } else { (self.knee * moment.workers).powi(-2) };
-        (1.0 + crowding) / moment.capacity
+        self.model.slowdown(1.0, self.slots(moment)) / moment.capacity
     }
 
     fn slots(&self, moment: &Moment) -> f64 {
-        (self.knee * moment.workers).round().max(1.0)
+        let slots = self.slots * moment.workers;
+        if self.model == Model::Shared { slots } else { slots.round().max(1.0) }
     }
 }
 
@@ -155,8 +173,7 @@ impl Server {
     #[expect(clippy::cast_precision_loss, reason = "small counts")]
     fn pace(&mut self) {
         let running = (self.in_service.len() - self.stopped_in_service) as f64;
-        let crowding = if self.spec.workers.is_some() { 0.0 } else { (running / self.slots).powi(2) };
-        self.rate = self.speed / (1.0 + crowding);
+        self.rate = self.speed / self.spec.model.slowdown(running, self.slots);
         if self.in_service.is_empty() {
             self.virtual_now = 0.0;
         }
@@ -165,10 +182,7 @@ impl Server {
     pub fn change(&mut self, now: u64, moment: &Moment) {
         self.advance(now);
         self.speed = moment.capacity;
-        self.slots = match self.spec.workers {
-            Some(_) => self.spec.slots(moment),
-            None => self.spec.knee * moment.workers,
-        };
+        self.slots = self.spec.slots(moment);
         self.fill();
     }
 
@@ -185,7 +199,7 @@ impl Server {
     fn fill(&mut self) {
         while let Some(&(job, id, work)) = self.queue.front() {
             let busy = (self.in_service.len() - self.stopped_in_service) as f64;
-            if self.spec.workers.is_some() && busy >= self.slots {
+            if self.spec.model == Model::Pool && busy >= self.slots {
                 break;
             }
             self.queue.pop_front();

@@ -3,9 +3,10 @@
 use super::{node::Node, tenants::Tenant};
 
 /// What is measured for each window, and what it means.
-pub const METRICS: [(&str, &str); 19] = [
+pub const METRICS: [(&str, &str); 20] = [
     ("goodput", "answers within the deadline, as % of perfect admission"),
     ("of_static", "the same, as % of the best limit that never moves"),
+    ("work", "work of these answers, as % of what the server can do of what came"),
     ("served", "requests that arrived and were answered in time, by whichever attempt, in %"),
     ("rejected", "attempts that were rejected, in %"),
     ("false_rejected", "attempts rejected while perfect admission rejected none, in %"),

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use toml::{Table, Value};
 
-use super::draw;
+use super::draw::Set;
 use crate::{node::parse_time, scenario::Scenario};
 
 /// The command line.
@@ -17,8 +17,8 @@ pub(crate) struct Options {
     laws: Vec<String>,
     /// How many scenarios are drawn, and where they are written instead of run.
     pub(crate) draw: Option<u64>,
-    /// Whether these are of trouble that ends.
-    trouble: bool,
+    /// What these are.
+    drawn_from: Set,
     pub(crate) write: Option<PathBuf>,
     set: Vec<(String, Value)>,
     /// Whether to switch off the rules of a law, one at a time.
@@ -55,7 +55,8 @@ impl Options {
                 "--json" => options.json = true,
                 "--no-search" => options.search = false,
                 "--table" => options.table = true,
-                "--trouble" => options.trouble = true,
+                "--sizes" => options.drawn_from = Set::Sizes,
+                "--trouble" => options.drawn_from = Set::Trouble,
                 "--law" => options.laws.push(value()?.clone()),
                 "--metric" => options.metric = Some(value()?.clone()),
                 "--policy" => options.policies.push(value()?.into()),
@@ -69,9 +70,11 @@ impl Options {
                 path => options.paths.push(path.into()),
             }
         }
-        if options.draw.is_none() && (options.write.is_some() || options.trouble) {
-            return Err("--write and --trouble need --draw: they say what becomes of what is drawn, and what that is"
-                .to_owned());
+        if options.draw.is_none() && (options.write.is_some() || options.drawn_from != Set::Overload) {
+            return Err(
+                "--write, --sizes and --trouble need --draw: they say what becomes of what is drawn, and what that is"
+                    .to_owned(),
+            );
         }
         if !options.policies.is_empty() && options.replay.is_none() {
             return Err("--policy is for --replay; --set changes the policy of a scenario".to_owned());
@@ -112,9 +115,9 @@ impl Options {
 
     /// The names and the texts of the scenarios that are drawn.
     fn drawn(&self) -> impl Iterator<Item = (String, String)> {
-        let (seed, trouble) = (self.seed.unwrap_or(1), self.trouble);
+        let (seed, set) = (self.seed.unwrap_or(1), self.drawn_from);
         let numbers = 1..=self.draw.unwrap_or(0);
-        numbers.map(move |number| (draw::name(seed, number, trouble), draw::draw(seed, number, trouble)))
+        numbers.map(move |number| (set.name(seed, number), set.draw(seed, number)))
     }
 
     pub(crate) fn write_drawn(&self, folder: &Path) -> Result<(), String> {

@@ -14,22 +14,47 @@ const MOST_REQUESTS: f64 = 400_000.0;
 /// Load before it begins, as part of what the server can do.
 const CALM: f64 = 0.7;
 
-/// The scenario of this number among those of `seed`, in TOML. What comes before or after it plays no part. With `trouble`, one
-/// whose trouble ends, among callers of all kinds.
-pub(crate) fn draw(seed: u64, number: u64, trouble: bool) -> String {
-    let (stream, one) = if trouble { (12, trouble::one as fn(&mut Dice, u64) -> _) } else { (11, one as _) };
-    let mut dice = Dice(Stream::new(seed, stream, number));
-    loop {
-        let (requests, text) = one(&mut dice, seed);
-        if requests <= MOST_REQUESTS {
-            return text;
-        }
-    }
+/// What is drawn.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) enum Set {
+    /// Overload, in front of a pool or of a server that congests.
+    #[default]
+    Overload,
+    /// Trouble that ends, among callers of all kinds.
+    Trouble,
+    /// Overload in front of a server that shares its processors. What counts is work: there a limit that is too high loses the long
+    /// requests, and answers as many.
+    Sizes,
 }
 
-/// The name that it goes by.
-pub(crate) fn name(seed: u64, number: u64, trouble: bool) -> String {
-    format!("{}-{seed}-{number:03}", if trouble { "trouble" } else { "draw" })
+impl Set {
+    /// The scenario of this number among those of `seed`, in TOML. What comes before or after it plays no part.
+    pub(crate) fn draw(self, seed: u64, number: u64) -> String {
+        let (stream, one): (u64, fn(&mut Dice, u64) -> (f64, String)) = match self {
+            Self::Overload => (11, |dice, seed| overload(dice, seed, "goodput", Server::draw)),
+            Self::Trouble => (12, trouble::one),
+            Self::Sizes => (13, |dice, seed| {
+                overload(dice, seed, "work", |dice| Server { model: "processor-sharing", ..Server::draw(dice) })
+            }),
+        };
+        let mut dice = Dice(Stream::new(seed, stream, number));
+        loop {
+            let (requests, text) = one(&mut dice, seed);
+            if requests <= MOST_REQUESTS {
+                return text;
+            }
+        }
+    }
+
+    /// The name that it goes by.
+    pub(crate) fn name(self, seed: u64, number: u64) -> String {
+        let set = match self {
+            Self::Overload => "draw",
+            Self::Trouble => "trouble",
+            Self::Sizes => "sizes",
+        };
+        format!("{set}-{seed}-{number:03}")
+    }
 }
 
 struct Dice(Stream);
@@ -95,7 +120,7 @@ struct Course {
 
 /// A server, and how long its callers wait.
 struct Server {
-    shared: bool,
+    model: &'static str,
     slots: f64,
     service: String,
     distribution: String,
@@ -106,18 +131,22 @@ struct Server {
 
 impl Server {
     fn draw(dice: &mut Dice) -> Self {
-        let shared = dice.pick(&[false, true]);
-        let slots = dice.log(if shared { 8.0 } else { 2.0 }, 200.0).round();
+        let model = dice.pick(&["pool", "shared"]);
+        let slots = dice.log(if model == "shared" { 8.0 } else { 2.0 }, 200.0).round();
         let mean = round(dice.log(5.0, 500.0), 1);
         let (service, distribution) = service(dice, mean);
         // Rounded up: at least six times the mean.
         let deadline = (mean * dice.log(6.0, 60.0)).max(100.0).ceil().min((mean * 60.0).floor().max(100.0));
-        Self { shared, slots, service, distribution, mean, deadline }
+        Self { model, slots, service, distribution, mean, deadline }
     }
 
     /// Requests that it can answer in a second. A shared server is at its best with `knee` in service, each at half speed.
     fn capacity(&self) -> f64 {
-        self.slots * if self.shared { 0.5 } else { 1.0 } * 1_000.0 / self.mean
+        self.slots * if self.model == "shared" { 0.5 } else { 1.0 } * 1_000.0 / self.mean
+    }
+
+    fn slots_are(&self) -> &'static str {
+        if self.model == "shared" { "knee" } else { "workers" }
     }
 
     /// What happens between the end of the calm and the end of all, in seconds.
@@ -177,11 +206,7 @@ impl Server {
         // What is left still has to be able to answer some requests in time: a worker at least, or a third of the deadline.
         let least = if slower { 3.0 * self.mean / self.deadline } else { 1.0 / self.slots };
         let factor = dice.log(1.2, 8.0f64.min(CALM / least));
-        let (field, words) = match (slower, self.shared) {
-            (true, _) => ("capacity", "speed"),
-            (false, true) => ("workers", "knee"),
-            (false, false) => ("workers", "workers"),
-        };
+        let (field, words) = if slower { ("capacity", "speed") } else { ("workers", self.slots_are()) };
         Course {
             words: format!("its {words} times {:.2}", CALM / factor),
             changes: vec![(from, format!("{field} = {:.4}", CALM / factor))],
@@ -198,8 +223,8 @@ impl Server {
         (clients, policy): (&str, &str),
         changes: &[(f64, String)],
     ) -> String {
-        let &Self { shared, slots, mean, deadline, .. } = self;
-        let (model, field) = if shared { ("shared", "knee") } else { ("pool", "workers") };
+        let &Self { model, slots, mean, deadline, .. } = self;
+        let field = self.slots_are();
         let mut text = format!(
             "about = \"{model} {slots}, {}, {mean} ms, {abandoned}, deadline {deadline} ms: {about}\"\n\
              {fields}\
@@ -218,9 +243,9 @@ impl Server {
     }
 }
 
-/// Draws one scenario: how many requests it offers at most, and its text.
-fn one(dice: &mut Dice, seed: u64) -> (f64, String) {
-    let server = Server::draw(dice);
+/// Draws one scenario of overload, in front of a server that is drawn first: how many requests it offers at most, and its text.
+fn overload(dice: &mut Dice, seed: u64, metric: &str, server: fn(&mut Dice) -> Server) -> (f64, String) {
+    let server = server(dice);
     let from = dice.even(10.0, 30.0).round();
     let to = from + dice.even(40.0, 90.0).round();
     let abandoned = dice.pick(&["held", "runs-on", "stops"]);
@@ -229,7 +254,7 @@ fn one(dice: &mut Dice, seed: u64) -> (f64, String) {
     let fields = format!(
         "duration = \"{to}s\"\n\
          warmup = \"5s\"\n\
-         focus = \"over.goodput\"\n\
+         focus = \"over.{metric}\"\n\
          seeds = [{seed}]\n\
          arrivals = {{ rate = {:.3} }}       # {CALM} of what the server can do\n\
          windows = {{ over = [\"{from}s\", \"{to}s\"] }}\n",
@@ -251,7 +276,7 @@ mod tests {
     use toml::Table;
 
     use super::*;
-    use crate::{node::parse_time, scenario::Scenario};
+    use crate::{metrics::Report, node::parse_time, scenario::Scenario, windows::metric};
 
     const MANY: u64 = 500;
 
@@ -266,9 +291,10 @@ mod tests {
     #[test]
     fn the_same_seed_draws_the_same() {
         for number in 0..20 {
-            assert_eq!(draw(3, number, false), draw(3, number, false));
+            assert_eq!(Set::Overload.draw(3, number), Set::Overload.draw(3, number));
         }
-        let all: BTreeSet<_> = (0..20).flat_map(|number| [draw(3, number, false), draw(4, number, false)]).collect();
+        let all: BTreeSet<_> =
+            (0..20).flat_map(|number| [Set::Overload.draw(3, number), Set::Overload.draw(4, number)]).collect();
         assert_eq!(all.len(), 40);
     }
 
@@ -276,7 +302,7 @@ mod tests {
     fn each_is_a_scenario_within_its_ranges() {
         let mut kinds = BTreeSet::new();
         for index in 0..MANY {
-            let text = draw(1, index, false);
+            let text = Set::Overload.draw(1, index);
             let table: Table = text.parse().unwrap();
             let scenario = Scenario::read("drawn", &table, Path::new(".")).unwrap_or_else(|it| panic!("{it}\n{text}"));
             let within = |value: f64, low: f64, high: f64| assert!((low..=high).contains(&value), "{value}\n{text}");
@@ -314,11 +340,35 @@ mod tests {
         assert_eq!(kinds.len(), 2 + 3 + 6 + 7, "{kinds:?}");
     }
 
+    /// A limit that holds all processors busy and no more gets the work done, and one that is far too high loses some of it.
+    #[test]
+    fn in_front_of_shared_processors_work_tells_what_a_limit_loses() {
+        let text = r#"
+            duration = "30s"
+            warmup = "2s"
+            arrivals = { rate = 1260.0 }
+            service = { distribution = "bimodal", mean = "5ms", slow = "50ms", slow_share = 0.1 }
+            server = { model = "processor-sharing", workers = 4, abandoned = "stops" }
+            clients = { deadline = "500ms" }
+            policy = { shed = true, law = { kind = "fixed", limit = 6 } }
+        "#;
+        let mut scenario = Scenario::read("sizes", &text.parse().unwrap(), Path::new(".")).unwrap();
+        let mut of = |limit| {
+            scenario.policy = crate::policy::Policy::fixed(limit);
+            let report = &Report::of_seeds(&scenario, None)[0].windows[0];
+            (report[metric("goodput").unwrap()], report[metric("work").unwrap()])
+        };
+        let (few, many) = (of(6), of(36));
+        assert!(few.0 > 95.0 && few.1 > 95.0, "{few:?}");
+        assert!(many.0 > 95.0 && many.1 < 85.0, "as many answers, less work: {many:?}");
+    }
+
     /// Perfect admission answers some requests: else goodput would be a part of nothing.
     #[test]
     fn each_can_be_served() {
         for index in 0..MANY {
-            let scenario = Scenario::read("drawn", &draw(1, index, false).parse().unwrap(), Path::new(".")).unwrap();
+            let scenario =
+                Scenario::read("drawn", &Set::Overload.draw(1, index).parse().unwrap(), Path::new(".")).unwrap();
             let deadline = scenario.clients.deadline as f64;
             for (_, moment) in scenario.timeline.moments() {
                 let alone = scenario.server.alone(moment);

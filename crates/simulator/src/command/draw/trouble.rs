@@ -110,7 +110,7 @@ pub(super) fn one(dice: &mut Dice, seed: u64) -> (f64, String) {
 mod tests {
     use std::{collections::BTreeSet, path::Path};
 
-    use crate::{command::draw::draw, metrics::Report, scenario::Scenario};
+    use crate::{command::draw::Set, metrics::Report, scenario::Scenario};
 
     fn read(text: &str) -> Scenario {
         Scenario::read("drawn", &text.parse().unwrap(), Path::new(".")).unwrap_or_else(|it| panic!("{it}\n{text}"))
@@ -121,7 +121,7 @@ mod tests {
         let kinds = ["leave early", "retries", "partitions", "the process stops", "as heavy and as light", "; then"];
         let mut drawn = BTreeSet::new();
         for number in 0..200 {
-            let scenario = read(&draw(1, number, true));
+            let scenario = read(&Set::Trouble.draw(1, number));
             drawn.extend(kinds.into_iter().filter(|kind| scenario.about.contains(kind)));
             let after = scenario.windows.iter().find(|window| window.name == "after").unwrap();
             let (moment, _) = scenario.timeline.at(after.from, &mut 0);
