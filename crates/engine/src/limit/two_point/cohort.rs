@@ -11,7 +11,9 @@
 //! says how many members ran since the last one, and takes its own time with it. How long they go on is not known. Where all requests take
 //! about the same time, they end when they have run for that long; where times are exponential, they go on for a mean time, however long
 //! they have run. In between their relative variance says how much of it, and where some requests take much longer than most, it says more
-//! than a mean.
+//! than a mean. That variance is the largest of late: the members that have finished are the short ones, and scatter less than all.
+//! Where a fifth of all requests take ten times as long as the rest, they would say that no long ones exist. Two exceptions: a cohort
+//! that is closed by an alarm keeps its own variance, because the server is changing, and no request takes longer than callers wait.
 //!
 //! To guess when they started instead, from the time for which members started, feeds on itself: one request of two that run, taken for as
 //! old as half of a cohort, is a slow one; for slow ones a cohort takes longer, and the next one looks older. On a pool that had its
@@ -61,8 +63,10 @@ pub(super) struct Cohort {
     answers: f64,
     /// Requests that were not answered within this time.
     late: u32,
-    /// Nanoseconds after which a request that was not answered is late.
-    pub(super) late_from: f64,
+    /// Nanoseconds for which callers wait; infinite while that is not known.
+    pub(super) patience: f64,
+    /// How much requests scattered of late.
+    pub(super) known_scatter: f64,
     /// Mean round-trip time of the requests that were answered, in the cohorts before this one; 0 while there were none.
     usual: f64,
     rules: Rules,
@@ -86,12 +90,14 @@ const ENOUGH_FOR_ALARM: u32 = 12;
 const NEXT_TO_NONE: u32 = 64;
 /// A cohort is judged when this part of its members has finished.
 const JUDGED_AT: f64 = 0.8;
+/// A request that was not answered within this part of the time for which callers wait took it all, but for its wait in line.
+const LATE_FROM: f64 = 0.75;
 
 impl Cohort {
     /// Opens a cohort of the requests that start from now on, while `older` requests run.
     pub(super) fn open(now: Timestamp, older: u32, wanted: u32, hurry: bool, usual: f64, rules: Rules) -> Self {
-        let late_from = f64::INFINITY;
-        Self { opened: now, heard: now, wanted, hurry, older, late_from, usual, rules, ..Self::default() }
+        let patience = f64::INFINITY;
+        Self { opened: now, heard: now, wanted, hurry, older, patience, usual, rules, ..Self::default() }
     }
 
     /// Takes a sample of the time when at most `limit` requests ran; returns a point once the cohort is complete.
@@ -125,7 +131,7 @@ impl Cohort {
                     self.answered += 1;
                     self.answers += rtt;
                 }
-                self.late += u32::from(!answered && rtt >= self.late_from);
+                self.late += u32::from(!answered && rtt >= LATE_FROM * self.patience);
                 // A request that was cut short counts where an answer would have come by then. It says nothing where
                 // the client was impatient.
                 let is_impatient = self.usual <= 0.0 || rtt < self.usual;
@@ -147,7 +153,11 @@ impl Cohort {
                 let stayed = ((self.timed + self.overloads) * 4).max(self.finished / NEXT_TO_NONE);
                 self.finished.min(stayed) >= self.wanted
             };
-            if enough || self.is_alarming() {
+            let is_alarm = !enough && self.is_alarming();
+            if is_alarm {
+                self.known_scatter = 0.0;
+            }
+            if enough || is_alarm {
                 self.closed = Some(sample.end);
                 self.members = members;
             }
@@ -204,9 +214,10 @@ impl Cohort {
         (self.squares * f64::from(self.timed) / (self.sum * self.sum).max(1.0) - 1.0).max(0.0)
     }
 
-    /// Returns how long the unfinished requests take, about; the `mean` is that of the finished ones.
+    /// Returns how long the unfinished requests take, about, at most for as long as callers wait; the `mean` is that of the finished ones.
     fn rest(&self, mean: f64, unfinished: f64) -> f64 {
-        (self.ages / unfinished.max(1.0)).max(mean) + mean * self.scatter()
+        let goes_on = mean * self.scatter().max(self.known_scatter);
+        ((self.ages / unfinished.max(1.0)).max(mean) + goes_on).min(self.patience.max(mean))
     }
 
     /// Returns the point as far as it is known.

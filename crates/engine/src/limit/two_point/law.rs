@@ -17,8 +17,6 @@ use crate::{
     limit::{LimitAlgorithm, LimitState, Number, Phase, Reference, Sample, clamp_to_limit, range_problems, time_some},
 };
 
-/// A request that was not answered within this part of the time for which callers wait took it all, but for its wait in line.
-const LATE_FROM: f64 = 0.75;
 /// From this part of rejected requests on, the service says itself that the limit is too high, and what is left of it.
 const REFUSED: f64 = 0.05;
 const REFUSED_CUT: f64 = 0.9;
@@ -111,11 +109,12 @@ impl TwoPoint {
 
     /// Opens a cohort of the requests that start from now on.
     pub(super) fn open(&self, now: Timestamp, hurry: bool) -> Cohort {
-        let Curve { usual, patience, rules, .. } = self.curve;
+        let Curve { usual, patience, scatter, rules, .. } = self.curve;
         let hurry = hurry && rules.has(Rule::Hurry);
         let mut cohort = Cohort::open(now, self.running, self.curve.wanted(self.limit()), hurry, usual, rules);
+        cohort.known_scatter = scatter.of_late;
         if patience > 0.0 {
-            cohort.late_from = LATE_FROM * patience;
+            cohort.patience = patience;
         }
         cohort
     }

@@ -88,9 +88,13 @@ fn slots_of_answers_that_have_begun_are_no_crowd_and_count_for_the_limit() {
 }
 
 /// What 2,000 cohorts say on average of a server that always has work in each slot, in parts of how long its requests take on average,
-/// and the mean scatter that they see.
-fn busy(slots: usize, mut time: impl FnMut() -> f64) -> (f64, f64) {
-    let opened = |now, usual| Cohort::open(now, u32::try_from(slots - 1).unwrap(), 60, false, usual, Rules::ALL);
+/// and the mean scatter that they see. How much requests scatter is `known`.
+fn busy(slots: usize, known: f64, mut time: impl FnMut() -> f64) -> (f64, f64) {
+    let opened = |now, usual| {
+        let mut cohort = Cohort::open(now, u32::try_from(slots - 1).unwrap(), 60, false, usual, Rules::ALL);
+        cohort.known_scatter = known;
+        cohort
+    };
     let mut running: Vec<_> = (0..slots).map(|_| (0.0, time())).collect();
     let (mut cohort, mut points, mut times) = (opened(Timestamp::ZERO, 0.0), vec![], vec![]);
     while points.len() < 2_000 {
@@ -110,20 +114,53 @@ fn busy(slots: usize, mut time: impl FnMut() -> f64) -> (f64, f64) {
     (mean(&mut points.iter().map(|it| it.rtt / 1e9 / taken)), mean(&mut points.iter().map(|it| it.scatter)))
 }
 
+/// Numbers between 0 and 1.
+fn evenly() -> impl FnMut() -> f64 {
+    let mut state = 7_u64;
+    move || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        f64::from(u32::try_from(state >> 32).unwrap()) / 4_294_967_296.0
+    }
+}
+
 /// A request of two that is as old as half of a cohort would be a slow one, and no request here is.
 #[test]
 fn requests_that_run_when_a_cohort_is_judged_are_taken_for_as_old_as_they_are() {
     for slots in [2, 3, 8, 20] {
-        let mut state = 7_u64;
-        // Evenly between 0 and 1.
-        let mut any = || {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            f64::from(u32::try_from(state >> 32).unwrap()) / 4_294_967_296.0
-        };
-        let even = busy(slots, || 0.03 + 0.04 * any());
+        let mut any = evenly();
+        let even = busy(slots, 0.0, || 0.03 + 0.04 * any());
         assert!((even.0 - 1.0).abs() < 0.01 && even.1 < 0.06, "{slots} slots: {even:?}");
         // A relative variance of 1; of many slots, some of the longest requests are in no cohort.
-        let exponential = busy(slots, || -0.05 * (1.0 - any()).ln());
+        let exponential = busy(slots, 0.0, || -0.05 * (1.0 - any()).ln());
         assert!((0.88..1.01).contains(&exponential.0) && exponential.1 < 1.0, "{slots} slots: {exponential:?}");
     }
+}
+
+/// One request in ten takes ten times as long as the others, so those that have finished are nearly all short.
+#[test]
+fn members_that_run_are_guessed_by_how_much_requests_are_known_to_scatter() {
+    for slots in [40, 90, 200] {
+        let judged = |known| {
+            let mut any = evenly();
+            busy(slots, known, || if any() < 0.1 { 0.05 } else { 0.005 }).0
+        };
+        assert!((0.5..0.65).contains(&judged(0.0)), "{slots} slots, by the finished ones: {}", judged(0.0));
+        assert!((0.7..1.0).contains(&judged(2.0)), "{slots} slots, by what is known: {}", judged(2.0));
+    }
+}
+
+#[test]
+fn members_that_run_take_no_longer_than_callers_wait_and_those_of_an_alarm_are_guessed_by_their_like() {
+    const RTT_NANOS: f64 = RTT.as_nanos() as f64;
+    let judged = |wanted, patience, known| {
+        let mut cohort = Cohort::open(Timestamp::ZERO, 0, wanted, true, 0.4 * RTT_NANOS, Rules::ALL);
+        (cohort.patience, cohort.known_scatter) = (patience, known);
+        let slow = |left| Sample { running: left, ..Sample::new(Timestamp::ZERO, RTT, 4_000, Outcome::Success) };
+        let point = (1..=1_600).rev().find_map(|left| cohort.add(&slow(left), 4_000));
+        point.expect("enough of them finish").rtt / RTT_NANOS
+    };
+    assert!((judged(1_000, f64::INFINITY, 0.0) - 1.0).abs() < 0.01);
+    assert!(judged(1_000, f64::INFINITY, 4.0) > 1.5);
+    assert!((judged(1_000, 2.0 * RTT_NANOS, 4.0) - 1.2).abs() < 0.01, "a fifth of them for twice as long");
+    assert!((judged(10_000, f64::INFINITY, 4.0) - 1.0).abs() < 0.01, "of an alarm");
 }
