@@ -11,9 +11,10 @@
 //! says how many members ran since the last one, and takes its own time with it. How long they go on is not known. Where all requests take
 //! about the same time, they end when they have run for that long; where times are exponential, they go on for a mean time, however long
 //! they have run. In between their relative variance says how much of it, and where some requests take much longer than most, it says more
-//! than a mean. That variance is the largest of late: the members that have finished are the short ones, and scatter less than all.
-//! Where a fifth of all requests take ten times as long as the rest, they would say that no long ones exist. Two exceptions: a cohort
-//! that is closed by an alarm keeps its own variance, because the server is changing, and no request takes longer than callers wait.
+//! than a mean. Where requests scatter much, that variance is the largest of late: the members that have finished are the short ones, and
+//! scatter less than all. Where a tenth of all requests take ten times as long as the rest, they would say that no long ones exist. Two
+//! exceptions: a cohort that is closed by an alarm keeps its own variance, because the server is changing, and no request takes longer
+//! than callers wait.
 //!
 //! To guess when they started instead, from the time for which members started, feeds on itself: one request of two that run, taken for as
 //! old as half of a cohort, is a slow one; for slow ones a cohort takes longer, and the next one looks older. On a pool that had its
@@ -65,7 +66,7 @@ pub(super) struct Cohort {
     late: u32,
     /// Nanoseconds for which callers wait; infinite while that is not known.
     pub(super) patience: f64,
-    /// How much requests scattered of late.
+    /// How much requests scattered of late, where that was much.
     pub(super) known_scatter: f64,
     /// Mean round-trip time of the requests that were answered, in the cohorts before this one; 0 while there were none.
     usual: f64,

@@ -50,7 +50,7 @@ const LATE: f64 = 0.2;
 /// A limit of this many times what runs on average has room for requests that come by chance.
 const ROOM: f64 = 2.0;
 /// From this relative variance of single requests on they scatter much.
-const MUCH: f64 = 0.8;
+pub(super) const MUCH: f64 = 0.8;
 /// A limit that stood for so many cohorts is tried half again as high where `g` is this unsure. Where work comes in stretches of
 /// light and of heavy requests, a probe is about one of them and the limit about many, so a limit of two could stay for ever. What
 /// was pooled for so long is the surest lower point that there is. After half as many cohorts single scenarios lose up to 37 points. From

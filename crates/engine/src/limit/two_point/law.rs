@@ -5,7 +5,7 @@ use std::{num::NonZeroU32, time::Duration};
 use super::{
     LimitInputs, TwoPoint,
     cohort::{Cohort, nanos_f64, others_of},
-    curve::{Curve, LONGEST_GAP, LOW, Move, SHORTEST_GAP, TARGET},
+    curve::{Curve, LONGEST_GAP, LOW, MUCH, Move, SHORTEST_GAP, TARGET},
     point::{Point, SOME_DEMAND},
     probe,
     rest::Rest,
@@ -112,7 +112,7 @@ impl TwoPoint {
         let Curve { usual, patience, scatter, rules, .. } = self.curve;
         let hurry = hurry && rules.has(Rule::Hurry);
         let mut cohort = Cohort::open(now, self.running, self.curve.wanted(self.limit()), hurry, usual, rules);
-        cohort.known_scatter = scatter.of_late;
+        cohort.known_scatter = if scatter.of_late > MUCH { scatter.of_late } else { 0.0 };
         if patience > 0.0 {
             cohort.patience = patience;
         }
