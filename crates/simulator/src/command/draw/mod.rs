@@ -27,10 +27,13 @@ pub(crate) enum Set {
     Sizes,
 }
 
+/// Draws how many requests a scenario offers at most, and its text.
+type One = fn(&mut Dice, u64) -> (f64, String);
+
 impl Set {
     /// The scenario of this number among those of `seed`, in TOML. What comes before or after it plays no part.
     pub(crate) fn draw(self, seed: u64, number: u64) -> String {
-        let (stream, one): (u64, fn(&mut Dice, u64) -> (f64, String)) = match self {
+        let (stream, one): (u64, One) = match self {
             Self::Overload => (11, |dice, seed| overload(dice, seed, "goodput", Server::draw)),
             Self::Trouble => (12, trouble::one),
             Self::Sizes => (13, |dice, seed| {
