@@ -34,14 +34,21 @@ struct Instance {
 }
 
 impl Instance {
-    async fn start(drain_after: Duration) -> Self {
+    async fn start(drain_after: Duration, begun: &Arc<AtomicU64>) -> Self {
         let admission = Admission::builder().limit(Fixed::new(50)).drain_after(drain_after).build().unwrap();
-        let quick = || async {
+        let begin = {
+            let begun = Arc::clone(begun);
+            move || _ = begun.fetch_add(1, Ordering::SeqCst)
+        };
+        let begin_quick = begin.clone();
+        let quick = async move || {
+            begin_quick();
             // The work that is modelled.
             sleep(Duration::from_millis(5)).await;
             "done"
         };
-        let pieces = || async {
+        let pieces = async move || {
+            begin();
             Body::from_stream(stream::unfold(0, |sent| async move {
                 sleep(Duration::from_millis(30)).await;
                 (sent < 20).then(|| (Ok::<_, std::convert::Infallible>(Bytes::from_static(b"piece")), sent + 1))
@@ -75,9 +82,12 @@ struct Seen {
     answered: AtomicU64,
     refused: AtomicU64,
     broken: AtomicU64,
-    /// Streams over gRPC that came to their ends, and calls that were not taken since the connection ended.
+    /// Streams over gRPC that came to their ends.
     streamed: AtomicU64,
+    /// Calls and requests that were not taken since the connection ended.
     went_away: AtomicU64,
+    /// Requests that a handler began to answer.
+    begun: Arc<AtomicU64>,
     /// Answers that told the client to close, and connections to the instance that leaves.
     closes: AtomicU64,
 }
@@ -94,6 +104,14 @@ impl Balancer {
         *turn += 1;
         self.addresses[if self.has_noticed.load(Ordering::SeqCst) { 1 } else { *turn % 2 }]
     }
+}
+
+/// Whether a request never left the client, or crossed the server's word that it goes away. A server doesn't look at a stream
+/// that it doesn't name there (RFC 9113, 6.8), so such a request is safe to send again.
+fn was_not_taken(error: &hyper::Error) -> bool {
+    let of_http_2 = std::error::Error::source(error).and_then(|it| it.downcast_ref::<h2::Error>());
+    let goes_away = |it: &h2::Error| it.is_go_away() && it.is_remote() && it.reason() == Some(h2::Reason::NO_ERROR);
+    error.is_canceled() || of_http_2.is_some_and(goes_away)
 }
 
 /// A client that keeps its connection until it is told to close it.
@@ -117,9 +135,13 @@ async fn ask_again_and_again(
         if open.ready().await.is_err() {
             continue;
         }
-        let Ok(response) = open.get(path).await else {
-            count(&seen.broken);
-            continue;
+        let response = match open.get(path).await {
+            Ok(response) => response,
+            Err(error) => {
+                println!("{kind:?}: {error:?}");
+                count(if was_not_taken(&error) { &seen.went_away } else { &seen.broken });
+                continue;
+            }
         };
         let closes = response.headers().get(CONNECTION).is_some_and(|it| it == "close");
         assert!(!(closes && version == Version::H2), "HTTP/2 has no such header");
@@ -173,10 +195,11 @@ async fn stream_again_and_again(mut turn: usize, balancer: Arc<Balancer>, seen: 
 
 /// Lets the first of two instances leave, under load. Returns what clients saw.
 async fn leave(drain_after: Duration) -> Arc<Seen> {
-    let (first, second) = (Instance::start(drain_after).await, Instance::start(DRAIN).await);
+    let (seen, stop) = (Arc::new(Seen::default()), Arc::new(AtomicBool::new(false)));
+    let first = Instance::start(drain_after, &seen.begun).await;
+    let second = Instance::start(DRAIN, &seen.begun).await;
     let addresses = [first.server.address, second.server.address];
     let balancer = Arc::new(Balancer { addresses, has_noticed: AtomicBool::new(false) });
-    let (seen, stop) = (Arc::new(Seen::default()), Arc::new(AtomicBool::new(false)));
     let mut clients = JoinSet::new();
     for kind in [Kind::KeepAlive, Kind::Http2, Kind::Streaming] {
         for number in 0..6 {
@@ -224,8 +247,9 @@ async fn no_request_is_refused_that_could_have_been_served() {
         [&seen.answered, &seen.refused, &seen.broken, &seen.closes].map(|it| it.load(Ordering::SeqCst));
     let [streamed, went_away] = [&seen.streamed, &seen.went_away].map(|it| it.load(Ordering::SeqCst));
     assert!(answered > 500 && closes > 3 && streamed > 12, "{seen:?}");
-    // Each connection ends once.
+    // Each connection ends once, and nothing was begun of what was not taken.
     assert!(went_away <= 6, "{seen:?}");
+    assert_eq!(seen.begun.load(Ordering::SeqCst), answered, "{seen:?}");
     assert_eq!((refused, broken), (0, 0), "of {answered} requests: {seen:?}");
 
     // The control: admission that ends with readiness.
