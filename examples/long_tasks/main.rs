@@ -28,7 +28,7 @@ use tonic::{
 };
 use tower_admission::{Admission, AdmissionLayer, BuildError, limit::Fixed};
 
-use crate::grpc::Tasks;
+use crate::grpc::tasks;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -126,7 +126,7 @@ async fn run(name: &str, admission: Admission) -> Result<Outcome, BoxError> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let address = listener.local_addr()?;
     let mut server = Server::builder().max_concurrent_streams(STREAMS).layer(AdmissionLayer::new(&admission));
-    let serving = server.add_service(Tasks).serve_with_incoming(TcpListenerStream::new(listener));
+    let serving = server.add_routes(tasks()).serve_with_incoming(TcpListenerStream::new(listener));
     let endpoint = Endpoint::from_shared(format!("http://{address}"))?;
     tokio::select! {
         outcome = burst(&endpoint, &admission) => outcome,
