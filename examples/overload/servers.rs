@@ -15,7 +15,7 @@ use tower_admission::{
 
 use crate::{
     backend::Backend,
-    grpc::Work,
+    grpc::work,
     schedule::{Scenario, TENANTS},
 };
 
@@ -118,19 +118,14 @@ impl Servers {
         let http = listener.local_addr()?;
         tasks.spawn(async move { axum::serve(listener, app).await.map_err(Into::into) });
 
-        let work = Work::new(backends[1].clone(), usual);
+        let mut calls = work(backends[1].clone(), usual);
+        if let Some(protection) = protection {
+            calls = calls.layer(AdmissionLayer::new(&protection.grpc).classify(by_header("x-tenant")));
+        }
         let listener = listen(grpc).await?;
         let grpc = listener.local_addr()?;
-        let incoming = TcpListenerStream::new(listener);
-        let server = tonic::transport::Server::builder();
-        if let Some(protection) = protection {
-            let layer = AdmissionLayer::new(&protection.grpc).classify(by_header("x-tenant"));
-            let mut server = server.layer(layer);
-            tasks.spawn(async move { Ok(server.add_service(work).serve_with_incoming(incoming).await?) });
-        } else {
-            let mut server = server;
-            tasks.spawn(async move { Ok(server.add_service(work).serve_with_incoming(incoming).await?) });
-        }
+        let server = tonic::transport::Server::builder().add_routes(calls.into());
+        tasks.spawn(async move { Ok(server.serve_with_incoming(TcpListenerStream::new(listener)).await?) });
         Ok(Self { http, grpc, backends, tasks })
     }
 
