@@ -126,7 +126,7 @@ impl Engine {
             extras: Extras::default(),
             lifecycle: Lifecycle::default(),
             outage: Outage::default(),
-            capacity: Capacity::new(plan.partitions, controller.limit()),
+            capacity: Capacity::new(plan.partitions, controller.limit(1)),
             queue: WaitQueue::new(partitions, queue),
             quotas,
             controller,

@@ -129,12 +129,10 @@ impl Controller {
         one_in: Option<NonZeroU32>,
         patience: Option<Duration>,
     ) {
-        if law.kind() == self.law.kind() {
-            law.adopt(self.law.limit());
-        }
+        guarded(|| (law.kind() == self.law.kind()).then(|| law.adopt(self.law.limit())));
         (self.last_move, self.samples) = (None, NO_SAMPLES);
         self.pauses = Pauses::default();
-        self.learns_hold_times = law.learns_hold_times();
+        self.learns_hold_times = guarded(|| law.learns_hold_times()).unwrap_or_default();
         (self.law, self.one_in) = (law, one_in);
         self.shadow.replace(shadow);
         self.note_patience(patience);
@@ -146,14 +144,15 @@ impl Controller {
         guarded(|| self.law.note_patience(patience));
     }
 
-    /// Returns the limit: at least 1, whatever the law says.
-    pub(crate) fn limit(&self) -> usize {
-        self.with_outlasting(self.law.limit())
+    /// Returns the limit: at least 1, whatever the law says, and what is in force where the law panics.
+    pub(crate) fn limit(&self, in_force: usize) -> usize {
+        guarded(|| self.law.limit()).map_or(in_force, |limit| self.with_outlasting(limit))
     }
 
     fn with_outlasting(&self, limit: usize) -> usize {
         let limit = self.pauses.bound(limit.max(1));
-        let most = if self.outlasting == 0 { limit } else { self.law.max_limit().max(limit) };
+        let most = || guarded(|| self.law.max_limit()).map_or(limit, |most| most.max(limit));
+        let most = if self.outlasting == 0 { limit } else { most() };
         limit.saturating_add(self.outlasting).min(most)
     }
 
@@ -187,9 +186,9 @@ impl Controller {
 
     /// Returns one in how many requests has to be timed while all is quiet.
     pub(crate) fn time_one_in(&self) -> u32 {
-        let decides = self.law.time_one_in(self.one_in);
         // A shadow law learns from the same samples, and may need more of them.
-        self.shadow.time_one_in(self.one_in).map_or(decides, |shadow| shadow.min(decides)).get()
+        let laws = std::iter::once(&*self.law).chain(self.shadow.law());
+        guarded(|| laws.map(|law| law.time_one_in(self.one_in)).min()).flatten().map_or(1, NonZeroU32::get)
     }
 
     /// Returns what else a sample says: how many requests that were observed go on, and whether any was rejected since the last
@@ -349,6 +348,15 @@ mod tests {
     #[derive(Debug)]
     struct Says(usize);
 
+    impl Says {
+        const PANICS: usize = 13;
+
+        fn answer<T>(&self, answer: T) -> T {
+            assert_ne!(self.0, Self::PANICS, "a law may panic");
+            answer
+        }
+    }
+
     impl LimitAlgorithm for Says {
         fn on_sample(&mut self, sample: &Sample) {
             assert!(sample.in_flight > 0, "a law may panic");
@@ -356,7 +364,23 @@ mod tests {
         }
 
         fn limit(&self) -> usize {
-            self.0
+            self.answer(self.0)
+        }
+
+        fn max_limit(&self) -> usize {
+            self.answer(self.0)
+        }
+
+        fn kind(&self) -> &'static str {
+            self.answer("says")
+        }
+
+        fn learns_hold_times(&self) -> bool {
+            self.answer(true)
+        }
+
+        fn time_one_in(&self, _: Option<NonZeroU32>) -> NonZeroU32 {
+            self.answer(NonZeroU32::MAX)
         }
 
         fn inputs(&self) -> LimitInputs {
@@ -370,9 +394,24 @@ mod tests {
     }
 
     #[test]
+    fn laws_may_panic_whatever_they_are_asked() {
+        let says = |limit| -> Box<dyn LimitAlgorithm> { Box::new(Says(limit)) };
+        let mut control = Controller::new(says(7), Some(says(7)), None, None);
+        control.going_on = GoingOn { answering: 2, outlasting: 2 };
+        assert!(control.refit());
+        assert_eq!((control.limit(3), control.time_one_in()), (7, u32::MAX));
+        control.replace(says(Says::PANICS), Some(says(Says::PANICS)), None, None);
+        assert_eq!((control.limit(3), control.time_one_in()), (3, 1), "what is in force, and each request is timed");
+        assert_eq!(control.with_outlasting(5), 5);
+        let shadow = control.shadow_snapshot().unwrap();
+        assert_eq!((shadow.limit, shadow.counterfactual), (7, true));
+        assert!(control.refit(), "a law that can't say so learns no hold times");
+    }
+
+    #[test]
     fn the_limit_is_at_least_one_and_outlives_a_panic() {
         let mut control = Controller::new(Box::new(Says(0)), None, None, None);
-        assert_eq!(control.limit(), 1);
+        assert_eq!(control.limit(0), 1);
         let sample = |in_flight| {
             let (start, end) = (Timestamp::ZERO, Timestamp::ZERO.after(Duration::from_millis(1)));
             Sample { rtt: None, end, ..Sample::new(start, Duration::ZERO, in_flight, Outcome::Success) }
@@ -387,8 +426,8 @@ mod tests {
         }
         assert_eq!(control.panics(), 2);
         control.note_patience(Some(Duration::from_secs(1)));
-        assert_eq!(control.limit(), 1, "a panic here does no harm either");
+        assert_eq!(control.limit(0), 1, "a panic here does no harm either");
         control.replace(Box::new(Fixed::new(5)), None, None, None);
-        assert_eq!(control.limit(), 5);
+        assert_eq!(control.limit(0), 5);
     }
 }

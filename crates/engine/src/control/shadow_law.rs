@@ -1,6 +1,6 @@
 //! A shadow law: a law that only counts what it would do.
 
-use std::{num::NonZeroU32, time::Duration};
+use std::time::Duration;
 
 use super::{guarded, step};
 use crate::{
@@ -54,12 +54,10 @@ pub struct ShadowSnapshot {
 impl ShadowLaw {
     /// Takes another law, or none. A law of the same kind goes on from the state of the last one.
     pub(crate) fn replace(&mut self, mut law: Option<Box<dyn LimitAlgorithm>>) {
-        if let (Some(law), Some(last)) = (&mut law, &self.law)
-            && law.kind() == last.kind()
-        {
-            law.adopt(self.limit);
+        if let (Some(law), Some(last)) = (&mut law, &self.law) {
+            guarded(|| (law.kind() == last.kind()).then(|| law.adopt(self.limit)));
         }
-        self.limit = law.as_ref().map_or(self.limit, |law| law.limit().max(1));
+        self.limit = law.as_ref().and_then(|law| guarded(|| law.limit())).map_or(self.limit, |limit| limit.max(1));
         self.law = law;
     }
 
@@ -69,8 +67,8 @@ impl ShadowLaw {
         }
     }
 
-    pub(crate) fn time_one_in(&self, asked: Option<NonZeroU32>) -> Option<NonZeroU32> {
-        self.law.as_ref().map(|law| law.time_one_in(asked))
+    pub(crate) fn law(&self) -> Option<&dyn LimitAlgorithm> {
+        self.law.as_deref()
     }
 
     pub(crate) const fn is_on(&self) -> bool {
@@ -113,9 +111,9 @@ impl ShadowLaw {
     }
 
     pub(crate) fn snapshot(&self, decides: &dyn LimitAlgorithm) -> Option<ShadowSnapshot> {
-        let fixed = std::any::type_name::<Fixed>();
+        let (law, fixed) = (self.law.as_ref()?, std::any::type_name::<Fixed>());
         Some(ShadowSnapshot {
-            counterfactual: self.law.as_ref()?.kind() != fixed || decides.kind() != fixed,
+            counterfactual: guarded(|| law.kind() != fixed || decides.kind() != fixed).unwrap_or(true),
             limit: self.limit,
             in_flight: self.running,
             would_queue: self.would_queue,

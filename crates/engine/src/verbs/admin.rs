@@ -104,7 +104,7 @@ impl Engine {
         self.controller.replace(law, shadow, time_one_in, queue.default_deadline);
         let added = self.capacity.replace(partitions);
         self.refit();
-        self.capacity.resize(self.controller.limit());
+        self.capacity.resize(self.controller.limit(self.capacity.limit()));
         self.queue.replace(self.capacity.partitions().count(), queue);
         self.slot_ttl.replace(time_to_live);
         let controller = &mut self.controller;

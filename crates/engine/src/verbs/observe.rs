@@ -46,7 +46,7 @@ impl Engine {
     pub(super) fn refit(&mut self) -> bool {
         let is_moved = self.controller.refit();
         if is_moved {
-            self.capacity.resize(self.controller.limit());
+            self.capacity.resize(self.controller.limit(self.capacity.limit()));
         }
         is_moved
     }
