@@ -19,7 +19,7 @@ use super::{
 
 /// What is counted, the most there may be, and where it should go.
 const CEILINGS: &[(&str, usize, usize)] = &[
-    ("lines of Rust, whole repository", 134_276, 92_000),
+    ("lines of Rust, whole repository", 134_263, 92_000),
     ("lines without tests, library", 47_593, 35_000),
     ("lines without tests, engine but what it tells of itself", 14_870, 14_000),
     ("entries at the top level, not hidden", 11, 11),

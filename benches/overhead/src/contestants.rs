@@ -4,6 +4,7 @@ use std::{
     any::Any,
     convert::Infallible,
     future::{Ready, ready},
+    num::NonZeroU32,
     task::{Context, Poll},
     time::Duration,
 };
@@ -97,41 +98,21 @@ pub const SERVICES: &[Contestant] = &[
 
 /// A permit and its sample without any service around it: what one law costs more than another is its own cost.
 pub const LAWS: &[Contestant] = &[
-    Contestant { name: "Fixed", baseline: "Fixed", prepare: || Box::new(Permits::of(Fixed::new(MANY))) },
-    Contestant {
-        name: "Fixed, and a clock that stands still",
-        baseline: "Fixed",
-        prepare: || {
-            Box::new(Permits(admission().limit(Fixed::new(MANY)).clock(Still).build().expect("valid settings")))
-        },
-    },
-    Contestant {
-        name: "Aimd, one step per sample",
-        baseline: "Fixed",
-        prepare: || Box::new(Permits::of(Limit::per_sample(aimd(MANY)))),
-    },
-    Contestant {
-        name: "Aimd behind the default window",
-        baseline: "Fixed",
-        prepare: || Box::new(Permits::of(aimd(MANY))),
-    },
-    Contestant {
-        name: "Vegas, one step per sample",
-        baseline: "Fixed",
-        prepare: || Box::new(Permits::of(Limit::per_sample(Vegas::new().initial(MANY).max(MANY)))),
-    },
-    Contestant {
-        name: "Gradient2, one step per sample",
-        baseline: "Fixed",
-        prepare: || Box::new(Permits::of(Limit::per_sample(Gradient2::new().initial(MANY).max(MANY)))),
-    },
-    Contestant { name: "Gradient", baseline: "Fixed", prepare: || Box::new(Permits::of(Gradient::new().max(MANY))) },
-    Contestant {
-        name: "TwoPoint",
-        baseline: "Fixed",
-        prepare: || Box::new(Permits::of(TwoPoint::new().initial(MANY).max(MANY))),
-    },
+    law("Fixed", || of_law(Fixed::new(MANY))),
+    law("Fixed, and a clock that stands still", || permits(admission().limit(Fixed::new(MANY)).clock(Still))),
+    law("Fixed, each timed", || each_timed(Fixed::new(MANY))),
+    law("Aimd, one step per sample", || of_law(Limit::per_sample(aimd(MANY)))),
+    law("Aimd behind the default window", || of_law(aimd(MANY))),
+    law("Vegas, one step per sample", || of_law(Limit::per_sample(Vegas::new().initial(MANY).max(MANY)))),
+    law("Gradient2, one step per sample", || of_law(Limit::per_sample(Gradient2::new().initial(MANY).max(MANY)))),
+    law("Gradient", || of_law(Gradient::new().max(MANY))),
+    law("TwoPoint", || of_law(TwoPoint::new().initial(MANY).max(MANY))),
+    law("TwoPoint, each timed", || each_timed(TwoPoint::new().initial(MANY).max(MANY))),
 ];
+
+const fn law(name: &'static str, prepare: fn() -> Box<dyn Prepared>) -> Contestant {
+    Contestant { name, baseline: "Fixed", prepare }
+}
 
 /// All of them. What others are compared with takes part in several lists, and comes several times.
 pub fn all() -> impl Iterator<Item = &'static Contestant> {
@@ -274,10 +255,16 @@ where
 
 struct Permits(Admission);
 
-impl Permits {
-    fn of(law: impl Into<Limit>) -> Self {
-        Self(admission().limit(law).build().expect("valid settings"))
-    }
+fn of_law(law: impl Into<Limit>) -> Box<dyn Prepared> {
+    permits(admission().limit(law))
+}
+
+fn permits(builder: AdmissionBuilder) -> Box<dyn Prepared> {
+    Box::new(Permits(builder.build().expect("valid settings")))
+}
+
+fn each_timed(law: impl Into<Limit>) -> Box<dyn Prepared> {
+    permits(admission().limit(law).time_one_in(NonZeroU32::MIN))
 }
 
 fn admission() -> AdmissionBuilder {
